@@ -50,7 +50,7 @@ absl::Status insertJob(Step& step, const Submission& submission, const v1::Job& 
 
 /// Stores a job that the result of earlier work has ended already.
 absl::Status answerWith(Step& step, const Submission& submission, const v1::Artifact& artifact, const v1::Job& job) {
-  TESSERA_RETURN_IF_ERROR(noteUses(step, submission.project, artifact));
+  TESSERA_RETURN_IF_ERROR(touchAll(step, submission.project, artifact));
   std::string action_id;
   if (auto built_by = step.tx.getActionOfJob(artifact.job_id()); built_by.ok() && !built_by->empty()) {
     action_id = *std::move(built_by);
@@ -203,7 +203,7 @@ absl::Status admit(Step& step, Submission& submission, const std::function<absl:
     return earlier.status();
   }
   TESSERA_RETURN_IF_ERROR(holdInputs(step, submission, store_files));
-  TESSERA_RETURN_IF_ERROR(noteUses(step, submission.project, submission.names));
+  TESSERA_RETURN_IF_ERROR(touchAll(step, submission.project, submission.names));
   job = newJob(submission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (!submission.key.empty()) {

@@ -65,7 +65,7 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
     }
   }
   for (const v1::Digest& digest : digests) {
-    TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kBlob, digest.sha256(), step.now_us));
+    TESSERA_RETURN_IF_ERROR(touch(step.tx, storage::Kind::kBlob, digest.sha256(), step.now_us));
     TESSERA_ASSIGN_OR_RETURN(const int64_t size, sizeOfOutput(step, digest.sha256()));
     if (size != digest.size_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat("output blob ", digest.sha256(), " has ", size, " bytes, not ",

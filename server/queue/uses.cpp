@@ -8,7 +8,7 @@
 
 namespace tessera::server {
 
-absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us) {
+absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us) {
   const auto before = tx.lastUse(kind, id);
   if (absl::IsNotFound(before.status())) {
     return absl::OkStatus();
@@ -17,8 +17,8 @@ absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::st
   return now_us - *before > kUseGrainUs ? tx.touch(kind, id, now_us) : absl::OkStatus();
 }
 
-absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256) {
-  TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kBlob, sha256, step.now_us));
+absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256) {
+  TESSERA_RETURN_IF_ERROR(touch(step.tx, storage::Kind::kBlob, sha256, step.now_us));
   return step.tx.hasBlob(sha256);
 }
 
@@ -28,7 +28,7 @@ std::set<std::string> namedIn(const google::protobuf::Message& message) {
   return names;
 }
 
-absl::Status noteUses(Step& step, const std::string& project, const std::set<std::string>& names) {
+absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& names) {
   for (const std::string& name : names) {
     TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::Kind> stale,
                              step.tx.usedBefore(project, name, step.now_us - kUseGrainUs));
@@ -39,13 +39,13 @@ absl::Status noteUses(Step& step, const std::string& project, const std::set<std
   return absl::OkStatus();
 }
 
-absl::Status noteUses(Step& step, const std::string& project, const v1::Artifact& artifact) {
+absl::Status touchAll(Step& step, const std::string& project, const v1::Artifact& artifact) {
   const std::string key = storage::storedKey(project, artifact.id());
   const auto before = step.tx.lastUse(storage::Kind::kArtifact, key);
   if (before.ok() && step.now_us - *before <= kUseGrainUs) {
     return absl::OkStatus();
   }
-  return noteUses(step, project, namedIn(artifact));
+  return touchAll(step, project, namedIn(artifact));
 }
 
 }  // namespace tessera::server

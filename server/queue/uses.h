@@ -20,19 +20,19 @@ inline constexpr int64_t kUseGrainUs = int64_t{600} * 1'000'000;
 /// So long after its last use nothing is deleted, whatever the policy says. Much longer than the grain.
 inline constexpr int64_t kLeastKeepUs = int64_t{3600} * 1'000'000;
 
-absl::Status noteUse(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
+absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
 
 /// Whether the blob is there, and its use is noted.
-absl::StatusOr<bool> claimBlob(Step& step, const std::string& sha256);
+absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256);
 
 /// What a message names of blobs and artifacts.
 std::set<std::string> namedIn(const google::protobuf::Message& message);
 
 /// Notes the use of every one of them, of the project.
-absl::Status noteUses(Step& step, const std::string& project, const std::set<std::string>& names);
+absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& names);
 
 /// The same of an artifact. What it names is looked at where its own use is not noted yet: as long as it is kept, a
 /// collection keeps what it names.
-absl::Status noteUses(Step& step, const std::string& project, const v1::Artifact& artifact);
+absl::Status touchAll(Step& step, const std::string& project, const v1::Artifact& artifact);
 
 }  // namespace tessera::server

@@ -48,9 +48,9 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
     // Seldom: of each blob once in a grain. Asked again, since one may have been collected in between.
     TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       for (const std::string& sha256 : stale) {
-        TESSERA_RETURN_IF_ERROR(noteUse(tx, Kind::kBlob, sha256, now_us));
+        TESSERA_RETURN_IF_ERROR(touch(tx, Kind::kBlob, sha256, now_us));
         if (!all) {
-          TESSERA_RETURN_IF_ERROR(noteUse(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
+          TESSERA_RETURN_IF_ERROR(touch(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
         }
         TESSERA_ASSIGN_OR_RETURN(const bool there, tx.hasBlob(sha256));
         if (there && useOf(tx, sha256).ok()) {

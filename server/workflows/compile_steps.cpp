@@ -92,8 +92,8 @@ absl::StatusOr<Lookup> findObject(Step& step, const v1::Action& action, const st
     return Lookup::kNew;
   }
   TESSERA_RETURN_IF_ERROR(object.status());
-  TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kObject, key, step.now_us));
-  TESSERA_ASSIGN_OR_RETURN(const bool whole, claimBlob(step, object->sha256()));
+  TESSERA_RETURN_IF_ERROR(touch(step.tx, storage::Kind::kObject, key, step.now_us));
+  TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(step, object->sha256()));
   return whole ? Lookup::kStored : Lookup::kDamaged;
 }
 
@@ -103,7 +103,7 @@ absl::StatusOr<bool> takeShared(Step& step, const v1::Action& action, const std:
   if (!object) {
     return false;
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool whole, claimBlob(step, object->sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(step, object->sha256()));
   if (!whole) {
     return false;
   }
@@ -178,9 +178,9 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
     const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version);
     auto artifact = step.tx.artifactByKey(key);
     if (artifact.ok()) {
-      TESSERA_RETURN_IF_ERROR(noteUse(step.tx, storage::Kind::kArtifact,
-                                      storage::storedKey(projectOf(action), artifact->id()), step.now_us));
-      TESSERA_ASSIGN_OR_RETURN(const bool whole, claimBlob(step, artifact->blob().sha256()));
+      TESSERA_RETURN_IF_ERROR(
+          touch(step.tx, storage::Kind::kArtifact, storage::storedKey(projectOf(action), artifact->id()), step.now_us));
+      TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(step, artifact->blob().sha256()));
       if (whole) {
         action.mutable_result()->set_artifact_id(artifact->id());
         *action.mutable_result()->mutable_artifact() = artifact->blob();

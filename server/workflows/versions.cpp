@@ -131,7 +131,7 @@ absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion versi
   version.set_create_time_us(step.now_us);
   TESSERA_RETURN_IF_ERROR(step.tx.putVersion(version));
   TESSERA_ASSIGN_OR_RETURN(const v1::Job job, step.tx.getJob(series.job_id()));
-  TESSERA_RETURN_IF_ERROR(noteUses(step, projectOf(job), namedIn(version)));
+  TESSERA_RETURN_IF_ERROR(touchAll(step, projectOf(job), namedIn(version)));
   step.effects.changed_jobs.insert(series.job_id());
   return step.tx.putSeries(series);
 }
@@ -182,7 +182,7 @@ absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
   if (!known.ok() && !absl::IsNotFound(known)) {
     return known;
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool present, claimBlob(step, version.artifact().sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool present, touchIfPresent(step, version.artifact().sha256()));
   if (!known.ok() || !present) {
     return absl::FailedPreconditionError(
         absl::StrCat("version ", version.number(), " of tune job ", version.job_id(), ": its artifact ",
