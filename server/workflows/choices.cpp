@@ -51,7 +51,7 @@ absl::StatusOr<bool> askRecords(Step& step, const v1::Action& action, Trial& tri
   if (answer.id().empty()) {
     return false;
   }
-  if (saysFaster(answer)) {
+  if (isFaster(answer)) {
     return true;
   }
   if (answer.compiler_version() == step.rules.compiler_version) {

@@ -163,8 +163,8 @@ std::optional<double> shapeDistance(const std::string& one, const std::string& o
   return distance;
 }
 
-absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const KnowledgeQuery& query,
-                                           const std::string& summary) {
+absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, const KnowledgeQuery& query,
+                                                   const std::string& summary) {
   v1::KnownTrees known;
   std::set<std::string> seen;
   const auto addUpTo = [&](size_t most, bool same_workload, const std::vector<v1::TuningRecord>& records) {
@@ -244,7 +244,7 @@ absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const Know
   return answers.empty() ? v1::TuningRecord() : answers.front();
 }
 
-bool saysFaster(const v1::TuningRecord& answer) {
+bool isFaster(const v1::TuningRecord& answer) {
   return answer.outcome() == v1::TuningRecord::PASSED &&
          speedOf(answer) >= std::max(kLeastGain, 1 + answer.host_noise());
 }
@@ -261,7 +261,7 @@ absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, co
   for (const v1::OpenChoice& open : plan.open_choices()) {
     TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
                              knownAnswer(reader, queryFor(project, open.hash(), target, knowledge)));
-    if (saysFaster(answer)) {
+    if (isFaster(answer)) {
       choices.insert(choices.end(), open.choices().begin(), open.choices().end());
     }
   }

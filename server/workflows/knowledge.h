@@ -27,8 +27,8 @@ struct KnowledgeQuery {
 /// What other searches know of a workload with this summary. To be tried first, one record for each tree: the fastest
 /// of the workload itself, on this chip and then on others; and the fastest of workloads with the same operators whose
 /// shapes are nearest. Behind them, to learn from, what else the workload's records say.
-absl::StatusOr<v1::KnownTrees> worthTrying(storage::Reader& reader, const KnowledgeQuery& query,
-                                           const std::string& summary);
+absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, const KnowledgeQuery& query,
+                                                   const std::string& summary);
 
 /// How far the shapes of two workloads are apart, by their summaries: the numbers' ratios, as logarithms, added up;
 /// nothing where the operators differ.
@@ -43,7 +43,7 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
 absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const KnowledgeQuery& query);
 
 /// Whether it says that the choice is to be made the other way: right, and faster beyond the noise.
-bool saysFaster(const v1::TuningRecord& answer);
+bool isFaster(const v1::TuningRecord& answer);
 
 /// Whether a compilation takes trees of records.
 bool wantsKnowledge(const v1::CompileSpec& spec);

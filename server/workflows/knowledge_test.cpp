@@ -146,7 +146,7 @@ TEST_F(KnowledgeTest, ARecordWithoutATreeIsNotTried) {
   target.set_name("test-target");
   ASSERT_TRUE(bench_.store
                   ->read([&](storage::Reader& reader) -> absl::Status {
-                    auto found = worthTrying(reader, {kDefaultProject, "a", target, 1}, "");
+                    auto found = warmStartCandidates(reader, {kDefaultProject, "a", target, 1}, "");
                     if (found.ok()) EXPECT_EQ(found->trees_size(), 0);
                     return found.status();
                   })
@@ -183,8 +183,8 @@ TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearest
   v1::KnownTrees known;
   ASSERT_TRUE(bench_.store
                   ->read([&](storage::Reader& reader) -> absl::Status {
-                    TESSERA_ASSIGN_OR_RETURN(known, worthTrying(reader, {kDefaultProject, "a", target, 1},
-                                                                "conv2d 3x3 s1 64->64 56x56 + relu"));
+                    TESSERA_ASSIGN_OR_RETURN(known, warmStartCandidates(reader, {kDefaultProject, "a", target, 1},
+                                                                        "conv2d 3x3 s1 64->64 56x56 + relu"));
                     return absl::OkStatus();
                   })
                   .ok());

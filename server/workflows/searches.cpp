@@ -423,7 +423,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   if (!spec.ignore_records()) {
     TESSERA_ASSIGN_OR_RETURN(
         v1::KnownTrees known,
-        worthTrying(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads}, unit.summary()));
+        warmStartCandidates(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads}, unit.summary()));
     if (!known.trees().empty()) {
       known.set_search(search.id());
       v1::SearchEntry entry;
