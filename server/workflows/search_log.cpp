@@ -27,41 +27,41 @@ v1::SearchLog::Batch withSpeeds(const v1::SearchState& state, v1::SearchLog::Bat
 
 }  // namespace
 
-absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search_id) {
+absl::StatusOr<SearchHistory> historyOf(storage::Reader& reader, const std::string& search_id) {
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, reader.searchLog(search_id));
-  Heard heard;
+  SearchHistory history;
   for (const v1::SearchEntry& entry : entries) {
     if (entry.has_batch()) {
-      *heard.log.add_batches() = entry.batch();
+      *history.log.add_batches() = entry.batch();
       for (const double speed : entry.batch().speeds()) {
-        heard.best_speed = std::max(heard.best_speed, speed);
+        history.best_speed = std::max(history.best_speed, speed);
       }
     } else if (entry.has_confirmation() && entry.confirmation().stands() &&
-               entry.confirmation().speed() > heard.confirmed.speed()) {
-      heard.confirmed = entry.confirmation();
+               entry.confirmation().speed() > history.confirmed.speed()) {
+      history.confirmed = entry.confirmation();
     } else if (entry.has_known()) {
-      heard.known = entry.known();
+      history.known = entry.known();
     } else if (entry.begun_anew()) {
-      heard.log.clear_batches();
-      ++heard.begun_anew;
+      history.log.clear_batches();
+      ++history.begun_anew;
     }
   }
-  return heard;
+  return history;
 }
 
 absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id) {
-  TESSERA_ASSIGN_OR_RETURN(Heard heard, heardOf(reader, search_id));
+  TESSERA_ASSIGN_OR_RETURN(SearchHistory history, historyOf(reader, search_id));
   const auto search = reader.getAction(search_id);
   if (absl::IsNotFound(search.status())) {  // it is over
-    return std::move(heard.log);
+    return std::move(history.log);
   }
   TESSERA_RETURN_IF_ERROR(search.status());
   int first = 0;
   for (const v1::SearchLog::Batch& batch : search->search().log().batches()) {
-    *heard.log.add_batches() = withSpeeds(search->search(), batch, first);
+    *history.log.add_batches() = withSpeeds(search->search(), batch, first);
     first += trialsOf(batch);
   }
-  return std::move(heard.log);
+  return std::move(history.log);
 }
 
 int trialsOfOldest(const v1::SearchState& state) {

@@ -12,8 +12,8 @@
 /// are in the search's row, their outcomes in its trials.
 namespace tessera::server {
 
-/// What a search has heard, and what its candidates' names begin with.
-struct Heard {
+/// What a search has history, and what its candidates' names begin with.
+struct SearchHistory {
   v1::SearchLog log;
   double best_speed = 1;
   v1::SearchEntry::Confirmation confirmed;  // the fastest that stands; empty: none
@@ -22,7 +22,7 @@ struct Heard {
 };
 
 /// Of the batches that are over.
-absl::StatusOr<Heard> heardOf(storage::Reader& reader, const std::string& search_id);
+absl::StatusOr<SearchHistory> historyOf(storage::Reader& reader, const std::string& search_id);
 
 /// What it has proposed and heard since it was last begun, for a SEARCH task: given with the lease, so that no row
 /// grows with every batch. With what is known by now of a batch that is tried.

@@ -106,13 +106,13 @@ absl::Status awaitTurn(Step& step, v1::Action search) {
 
 /// The search is over: who waited for it has its outcome, and nothing is left of it.
 absl::Status finish(Step& step, v1::Action search) {
-  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
   v1::SearchState& state = *search.mutable_search();
-  const bool improved = heard.confirmed.has_schedule();
+  const bool improved = history.confirmed.has_schedule();
   state.mutable_told()->set_improved(improved);
   if (improved) {
-    *state.mutable_told()->mutable_best() = heard.confirmed.schedule();
-    state.mutable_told()->set_best_ms(state.told().default_ms() / heard.confirmed.speed());
+    *state.mutable_told()->mutable_best() = history.confirmed.schedule();
+    state.mutable_told()->set_best_ms(state.told().default_ms() / history.confirmed.speed());
   } else {
     state.mutable_told()->clear_best();
     state.mutable_told()->set_best_ms(state.told().default_ms());
@@ -139,8 +139,8 @@ absl::Status confirm(Step& step, v1::Action search) {
 
 absl::Status conclude(Step& step, v1::Action search) {
   const v1::SearchState& state = search.search();
-  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
-  const bool known = canonicalBytes(heard.confirmed.schedule()) == canonicalBytes(state.best().schedule());
+  TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
+  const bool known = canonicalBytes(history.confirmed.schedule()) == canonicalBytes(state.best().schedule());
   const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state.rules());
   return faster && !known ? confirm(step, std::move(search)) : finish(step, std::move(search));
 }
@@ -162,8 +162,8 @@ absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
   if (!state.best().has_object() || state.best_speed() < kWorthConfirming) {
     return false;
   }
-  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
-  return state.best_speed() < kWorthConfirming * heard.confirmed.speed() ? false : wantedEarly(step, state);
+  TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
+  return state.best_speed() < kWorthConfirming * history.confirmed.speed() ? false : wantedEarly(step, state);
 }
 
 /// Batches of which every trial is over go to the log. Then the search goes on with one that was proposed ahead, waits
@@ -171,10 +171,10 @@ absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
 absl::Status endBatches(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
   while (oldestIsOver(state)) {
-    TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+    TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
     TESSERA_RETURN_IF_ERROR(appendOldest(step, search));
     const double gained =
-        state.best_speed() > heard.best_speed ? (state.best_speed() - heard.best_speed) / state.best_speed() : 0;
+        state.best_speed() > history.best_speed ? (state.best_speed() - history.best_speed) / state.best_speed() : 0;
     state.set_batch_gain((state.batch_gain() + gained) / 2);
   }
   if (!state.log().batches().empty()) {
@@ -282,7 +282,7 @@ double speedOf(const v1::MeasureTaskResult& measured) {
 /// The best was measured once more. Who wants the search takes its tree if it stands, and the search goes on or ends.
 absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   v1::SearchState& state = *search.mutable_search();
-  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
   v1::SearchEntry entry;
   v1::SearchEntry::Confirmation& confirmation = *entry.mutable_confirmation();
   *confirmation.mutable_schedule() = state.best().schedule();
@@ -292,15 +292,15 @@ absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   if (!confirmation.stands()) {  // it was luck, or it is wrong
     TESSERA_RETURN_IF_ERROR(dropCandidate(step, state.best()));
     state.clear_best();
-    state.set_best_speed(std::max(1.0, heard.confirmed.speed()));
+    state.set_best_speed(std::max(1.0, history.confirmed.speed()));
     state.mutable_told()->set_best_ms(state.told().default_ms() / state.best_speed());
     state.mutable_told()->clear_best();
-    if (heard.confirmed.has_schedule()) {
-      *state.mutable_told()->mutable_best() = heard.confirmed.schedule();
+    if (history.confirmed.has_schedule()) {
+      *state.mutable_told()->mutable_best() = history.confirmed.schedule();
     }
   }
   const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
-  if (confirmation.stands() && speed > heard.confirmed.speed()) {
+  if (confirmation.stands() && speed > history.confirmed.speed()) {
     for (const std::string& tune : waiting) {
       TESSERA_RETURN_IF_ERROR(treeConfirmed(step, tune, state.workload_hash(), state.best().schedule(), speed));
     }
@@ -383,10 +383,10 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
     search.mutable_search()->set_trials_wanted(std::max(search.search().trials_wanted(), trials));
     search.set_priority(std::max(search.priority(), tune.priority()));
     TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
-    TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
-    if (heard.confirmed.has_schedule()) {
-      TESSERA_RETURN_IF_ERROR(
-          treeConfirmed(step, tune.id(), unit.workload_hash(), heard.confirmed.schedule(), heard.confirmed.speed()));
+    TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
+    if (history.confirmed.has_schedule()) {
+      TESSERA_RETURN_IF_ERROR(treeConfirmed(step, tune.id(), unit.workload_hash(), history.confirmed.schedule(),
+                                            history.confirmed.speed()));
     }
     return search.id();
   }
@@ -468,16 +468,16 @@ absl::Status beginBatch(Step& step, v1::Action search, int most) {
   v1::SearchTask& task = *spec.mutable_search();
   *task.mutable_unit() = state.unit();
   task.set_method(state.method());
-  TESSERA_ASSIGN_OR_RETURN(const Heard heard, heardOf(step.tx, search.id()));
-  task.set_seed(state.seed() + static_cast<uint64_t>(heard.begun_anew));
-  if (heard.begun_anew > 0 && state.best().has_schedule()) {
+  TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
+  task.set_seed(state.seed() + static_cast<uint64_t>(history.begun_anew));
+  if (history.begun_anew > 0 && state.best().has_schedule()) {
     *task.add_suggested() = state.best().schedule();
   }
   task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials() - openTrials(state), 1, most));
-  task.set_search(absl::StrCat(search.id(), heard.begun_anew > 0 ? absl::StrCat("~", heard.begun_anew) : ""));
+  task.set_search(absl::StrCat(search.id(), history.begun_anew > 0 ? absl::StrCat("~", history.begun_anew) : ""));
   *spec.add_inputs() = state.unit();
-  if (heard.known.size_bytes() > 0) {
-    *spec.add_inputs() = heard.known;
+  if (history.known.size_bytes() > 0) {
+    *spec.add_inputs() = history.known;
   }
   if (state.log().batches().empty()) {
     state.set_stage(v1::SearchState::PROPOSING);
