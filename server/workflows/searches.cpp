@@ -89,10 +89,10 @@ bool isOver(const v1::SearchState& state) {
 }
 
 /// Hands its next turn to those who wait.
-absl::Status feedWaiting(Step& step, const v1::Action& search) {
+absl::Status dispatchWaiting(Step& step, const v1::Action& search) {
   const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
   for (const std::string& tune : waiting) {
-    TESSERA_RETURN_IF_ERROR(feedSearches(step, tune));
+    TESSERA_RETURN_IF_ERROR(dispatchSearches(step, tune));
   }
   return absl::OkStatus();
 }
@@ -101,7 +101,7 @@ absl::Status awaitTurn(Step& step, v1::Action search) {
   search.mutable_search()->set_stage(v1::SearchState::WAITING);
   search.mutable_search()->clear_task_id();
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
-  return feedWaiting(step, search);
+  return dispatchWaiting(step, search);
 }
 
 /// The search is over: who waited for it has its outcome, and nothing is left of it.
@@ -123,7 +123,7 @@ absl::Status finish(Step& step, v1::Action search) {
   }
   TESSERA_RETURN_IF_ERROR(dissolve(step, search));
   for (const std::string& tune : waiting) {
-    TESSERA_RETURN_IF_ERROR(feedSearches(step, tune));
+    TESSERA_RETURN_IF_ERROR(dispatchSearches(step, tune));
   }
   return absl::OkStatus();
 }
@@ -179,7 +179,7 @@ absl::Status endBatches(Step& step, v1::Action search) {
   }
   if (!state.log().batches().empty()) {
     TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
-    return feedWaiting(step, search);
+    return dispatchWaiting(step, search);
   }
   if (!state.task_id().empty()) {  // the next one is being proposed already
     state.set_stage(v1::SearchState::PROPOSING);
@@ -270,7 +270,7 @@ absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
   TESSERA_ASSIGN_OR_RETURN(const v1::Task measurement, addMeasurement(step, search, trial->candidate().object(), 1));
   trial->set_task_id(measurement.id());
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
-  return isBuilding(search.search()) ? absl::OkStatus() : feedWaiting(step, search);
+  return isBuilding(search.search()) ? absl::OkStatus() : dispatchWaiting(step, search);
 }
 
 /// The default's time over the candidate's; 0 where nothing was timed.

@@ -163,7 +163,7 @@ absl::Status beginSearching(Step& step, v1::Action& action) {
   TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
   TESSERA_RETURN_IF_ERROR(showProgress(step, action, searchProgress(action.tune()), false));
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  return feedSearches(step, action.id());
+  return dispatchSearches(step, action.id());
 }
 
 absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
@@ -185,7 +185,7 @@ absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
   TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
   TESSERA_ASSIGN_OR_RETURN(const Choosing state, beginChoosing(step, action));
   TESSERA_RETURN_IF_ERROR(afterChoosing(step, action, state));
-  return feedSearches(step, action.id());
+  return dispatchSearches(step, action.id());
 }
 
 /// How many searches are kept under way: a task for each slot, and one that can propose meanwhile. Beside the choices,
@@ -351,7 +351,7 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
   return step.tx.putAction(action);
 }
 
-absl::Status feedSearches(Step& step, const std::string& tune_id) {
+absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
   const v1::TuneState& tune = action.tune();
   if (!isLiving(action)) {
@@ -359,7 +359,7 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
   }
   const bool beside = isBeforeSearching(tune);
   if (!beside) {
-    TESSERA_RETURN_IF_ERROR(growArtifact(step, tune_id));
+    TESSERA_RETURN_IF_ERROR(publishNextVersion(step, tune_id));
   }
   if (tune.searches().empty() || tune.budget_end_us() <= step.now_us) {
     return absl::OkStatus();
@@ -379,7 +379,7 @@ absl::Status feedSearches(Step& step, const std::string& tune_id) {
   // something to build meanwhile, and to time behind them; where none waits, its own next batch may be proposed ahead.
   const int behind = beside ? 0 : std::min(timed, at_once);
   TESSERA_ASSIGN_OR_RETURN(const int most,
-                           searchesToFeed(step, action, static_cast<int>(waiting.size()), open + behind));
+                           searchesToDispatch(step, action, static_cast<int>(waiting.size()), open + behind));
   int begun = 0;
   for (const auto& [searches, until] : {std::pair(&waiting, most), std::pair(&trying, most - behind)}) {
     std::ranges::sort(*searches, [](const auto& one, const auto& other) {
@@ -450,7 +450,7 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
     TESSERA_RETURN_IF_ERROR(searchEnded(step, tune_id, *search));
     TESSERA_RETURN_IF_ERROR(leaveSearch(step, id, tune_id));
   }
-  return feedSearches(step, tune_id);
+  return dispatchSearches(step, tune_id);
 }
 
 absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& failure) {

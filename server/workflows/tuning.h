@@ -64,7 +64,7 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
 
 /// Makes the next version where there is something new, and gives waiting searches their turn; when there is none left,
 /// the action goes on.
-absl::Status feedSearches(Step& step, const std::string& tune_id);
+absl::Status dispatchSearches(Step& step, const std::string& tune_id);
 
 /// Tune actions that still search and whose budget is used up.
 absl::StatusOr<std::vector<std::string>> pastBudget(storage::Reader& reader, int64_t now_us);

@@ -240,7 +240,7 @@ absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
   series.clear_trying();
   TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  return feedSearches(step, action.id());
+  return dispatchSearches(step, action.id());
 }
 
 /// The job's artifact from now on, as it was compared.
@@ -347,7 +347,7 @@ absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
   return isLiving(tune) && !isBeforeSearching(tune.tune()) && series.mode() != v1::STATIC;
 }
 
-absl::StatusOr<int> searchesToFeed(Step& step, const v1::Action& tune, int waiting, int open) {
+absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int open) {
   TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(step, tune));
   if (series.mode() != v1::SYNC) {
     return open;
@@ -377,7 +377,7 @@ absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::st
   return step.tx.putSeries(series);
 }
 
-absl::Status growArtifact(Step& step, const std::string& tune_id) {
+absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
   v1::TuneState& tune = *action.mutable_tune();
   if (!isLiving(action) || isBeforeSearching(tune)) {

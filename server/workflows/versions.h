@@ -31,15 +31,15 @@ absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
 
 /// How many of the `waiting` searches may get their turn: `open` of them; of a SYNC job all at once, and none while
 /// others are at it, choices are tried or a version is made.
-absl::StatusOr<int> searchesToFeed(Step& step, const v1::Action& tune, int waiting, int open);
+absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int open);
 
-/// A search of the job has confirmed a tree. growArtifact() makes a version of it.
+/// A search of the job has confirmed a tree. publishNextVersion() makes a version of it.
 absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,
                            const v1::Schedule& schedule, double speed);
 
 /// Begins the next version where there is something new and the mode allows; ends the job when no search goes on and
 /// nothing is left to try.
-absl::Status growArtifact(Step& step, const std::string& tune_id);
+absl::Status publishNextVersion(Step& step, const std::string& tune_id);
 
 /// The model is compiled with the trees that are tried: `action.result` names it.
 absl::Status versionAssembled(Step& step, v1::Action& action);
