@@ -27,11 +27,11 @@ namespace tessera::server {
 namespace {
 
 constexpr auto kSweepInterval = std::chrono::milliseconds(200);
-/// From the beginning of one pass over all blobs to the next; a pass that takes longer is followed by this pause.
+/// Interval between the starts of two passes over all blobs. A longer pass is followed by kScrubPause.
 constexpr auto kScrubInterval = std::chrono::hours(24);
 constexpr auto kScrubPause = std::chrono::minutes(1);
 
-/// What the operator hears of what happened: a line for each job that ended, and the counts.
+/// Logs a line for each job that ended, and counts observations.
 class Chronicle : public Observer {
  public:
   explicit Chronicle(Metrics* metrics) : metrics_(metrics) {}
@@ -178,7 +178,7 @@ class GrpcServer : public Server {
 
   void stop(int grace_ms) override {
     collector_.stop();
-    // What connections wait for ends with the services behind them.
+    // Connections wait for answers of the services, so the gateway stops first.
     std::thread web_ends([this] {
       if (web_) {
         web_->stop();
@@ -191,7 +191,7 @@ class GrpcServer : public Server {
     if (monitoring_) {
       monitoring_->stop();
     }
-    // What the last calls left behind still uses the scheduler.
+    // Posted work of the last calls still uses the scheduler.
     control_.stop();
     blob_io_.stop();
     {
@@ -221,7 +221,7 @@ class GrpcServer : public Server {
     if (options_.web_listen.empty()) {
       return absl::OkStatus();
     }
-    std::vector<GrpcEndpoint::Address> nowhere;  // reached from within this process alone
+    std::vector<GrpcEndpoint::Address> nowhere;  // reachable only within this process
     TESSERA_RETURN_IF_ERROR(browsers_.open(nowhere));
     gateway::WebOptions options;
     options.listen = options_.web_listen;
@@ -257,7 +257,7 @@ class GrpcServer : public Server {
     return absl::OkStatus();
   }
 
-  /// `plain`: an address of this machine without TLS, before the others; empty: none.
+  /// `plain`: a plain-text address of this machine, before the others; empty: none.
   absl::Status openEndpoint(GrpcEndpoint& endpoint, const std::string& plain, const std::vector<std::string>& listen,
                             std::vector<std::string>& opened) const {
     std::vector<GrpcEndpoint::Address> addresses;
@@ -265,7 +265,7 @@ class GrpcServer : public Server {
       addresses.push_back({plain, credentialsOf(std::nullopt)});
     }
     for (const std::string& address : listen) {
-      // Nobody but this machine hears what passes a Unix socket.
+      // A Unix socket cannot be observed from other machines.
       addresses.push_back({address, credentialsOf(absl::StartsWith(address, "unix:") ? std::nullopt : options_.tls)});
     }
     TESSERA_RETURN_IF_ERROR(endpoint.open(addresses));
@@ -353,15 +353,15 @@ class GrpcServer : public Server {
   Executor blob_io_;
   TargetCatalog targets_;
   Chronicle chronicle_;
-  const Workflows workflows_;
+  const Workflows workflows_{};
   Scheduler scheduler_;
   TokenBook tokens_;
   OperatorCatalog operators_;
   Collector collector_;
   const Backend backend_;
   GrpcEndpoint clients_;
-  GrpcEndpoint insiders_;  ///< workers, and the operator on this machine
-  GrpcEndpoint browsers_;  ///< who calls through the web gateway
+  GrpcEndpoint insiders_;  ///< for workers, and the operator of this machine
+  GrpcEndpoint browsers_;  ///< for callers of the web gateway
   std::unique_ptr<gateway::Gateway> web_;
   std::unique_ptr<Monitoring> monitoring_;
   std::vector<std::string> addresses_, worker_addresses_, web_addresses_, metrics_addresses_;

@@ -24,7 +24,7 @@ std::vector<std::string> phasesOf(const v1::Job& job) {
   return names;
 }
 
-/// The states a job went through, as its events tell them.
+/// The states of a job, according to its events.
 std::vector<v1::Job::State> statesOf(const std::vector<v1::JobEvent>& events) {
   std::vector<v1::Job::State> states;
   for (const v1::JobEvent& event : events) {
@@ -232,7 +232,7 @@ TEST(Scheduler, QuarantinesTheThirdCrashWithAReproducer) {
   EXPECT_EQ(bench.runAll("w"), 0);
 }
 
-// A task that crashes twice with the same signal of its own is not tried again; a killed one is.
+// A task that crashes twice in a row by a signal that programs raise themselves is not retried; a killed one is.
 TEST(Scheduler, QuarantinesACrashThatRepeatsItself) {
   for (const auto& [first, second, attempts] :
        {std::tuple(SIGSEGV, SIGSEGV, 2), {SIGABRT, SIGABRT, 2}, {SIGSEGV, SIGABRT, 3}, {SIGKILL, SIGKILL, 3}}) {
@@ -258,7 +258,7 @@ TEST(Scheduler, KilledWorkersDoNotQuarantineATask) {
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   v1::Lease lease;
   for (int i = 0; i < bench.scheduler().rules().lease_losses_before_failure; ++i) {
-    bench.registerWorker("w", 100 + i);  // a new process under the old name: what the old one held is lost
+    bench.registerWorker("w", 100 + i);  // a new process under the old name: the old one's task is lost
     lease = bench.lease("w");
     ASSERT_FALSE(lease.task_id().empty()) << "at once, before the lease expires";
   }
@@ -270,7 +270,7 @@ TEST(Scheduler, KilledWorkersDoNotQuarantineATask) {
   EXPECT_EQ(bench.job(job.id()).failure().reason(), v1::Failure::LEASE_LOST);
 }
 
-// The first task that has lost its worker too often cancels the other, which its worker held as well.
+// The first task that has lost its worker too often fails the job, which cancels the other task of that worker.
 TEST(Scheduler, TasksOfOneJobAreLostWithTheirWorkerTogether) {
   SchedulerBench bench;
   bench.registerWorker("w", 1);
@@ -280,7 +280,7 @@ TEST(Scheduler, TasksOfOneJobAreLostWithTheirWorkerTogether) {
   for (int i = 0; i < bench.scheduler().rules().lease_losses_before_failure; ++i) {
     ASSERT_EQ(bench.lease("w").task().kind(), v1::BUILD);
     ASSERT_EQ(bench.lease("w").task().kind(), v1::BUILD);
-    bench.registerWorker("w", 100 + i);  // is registered: nothing of that fails
+    bench.registerWorker("w", 100 + i);  // registration succeeds nevertheless
   }
   EXPECT_EQ(bench.job(job.id()).failure().reason(), v1::Failure::LEASE_LOST);
   EXPECT_EQ(bench.lease("w").task_id(), "");
@@ -438,7 +438,8 @@ TEST(Scheduler, RestartRequeuesLeasesOfItsOwnLocalWorkersAlone) {
 
 TEST(Scheduler, WaitersOfAnotherServerOnTheStoreAreWoken) {
   SchedulerBench bench;
-  Scheduler other(*bench.store, *bench.blobs, bench.clock, bench.ids, bench.scheduler().rules());
+  const Workflows workflows{};
+  Scheduler other(*bench.store, *bench.blobs, bench.clock, bench.ids, workflows, bench.scheduler().rules());
   int woken = 0;
   (void)other.notifier().onTasks(other.notifier().taskGeneration(), [&] { ++woken; });
   const auto job = bench.create(bench.request("r1", "net", "a"));

@@ -17,7 +17,7 @@
 
 namespace tessera::server::simulation {
 
-/// The server's clock: its machine's time, plus what somebody set it wrong by.
+/// The server's clock: simulated time, plus an offset by which it was set wrong.
 class SimulatedClock : public Clock {
  public:
   explicit SimulatedClock(const EventLoop& loop) : loop_(loop) {}
@@ -37,8 +37,8 @@ class NumberedIds : public IdSource {
   int64_t last_ = 0;
 };
 
-/// The machine of the service, the network around it, and what everybody was told: the product's scheduler on the
-/// product's blob store on a simulated disk, and a store in memory that keeps what it committed.
+/// The service's machine, the network, and the record of all acknowledgements. It runs the real scheduler on the real
+/// blob store on a simulated disk, with a store in memory that keeps committed transactions.
 class World {
  public:
   explicit World(const Options& chosen);
@@ -46,35 +46,35 @@ class World {
   EventLoop loop;
   Dice dice;
   const Options options;
-  int sound_workers = 0;  ///< those that can do what they are given
+  int sound_workers = 0;  ///< workers that can run their tasks
 
-  // --- The server. Only what runs as an event of its own may call these, and only while it is up.
+  // --- The server. Only events of its own may call these, and only while it is up.
   bool up() const { return scheduler_ != nullptr; }
   Scheduler& scheduler() { return *scheduler_; }
   storage::BlobStore& blobs() { return *blobs_; }
   storage::Store& store() { return *store_; }
   void start();
-  /// The process ends; with `power`, so does the machine's page cache.
+  /// Ends the process; with `power`, also loses the machine's page cache.
   void crash(bool power);
-  /// Nothing of what the server should do happens for a while, and then all at once.
+  /// The server does nothing for this time, and then catches up.
   void stall(int64_t for_us) { stalled_until_us_ = std::max(stalled_until_us_, loop.now_us() + for_us); }
 
   // --- The network.
-  /// Delivers, later, once, twice or never. `to_server`: only while it is up.
+  /// Delivers a message later, once, twice or never. `to_server`: only while the server is up.
   void send(bool to_server, const std::function<void()>& message);
-  /// Faults end: everything is delivered, nobody crashes any more.
+  /// Ends all faults: every message is delivered, and nothing crashes.
   void heal();
   bool healed() const { return healed_; }
 
-  /// What a worker makes of a task, without any machine; what it reads and writes goes through `files`.
+  /// A fake compiler that reads and writes `files`.
   FakeWork work(std::map<std::string, std::string>& files) const;
 
-  /// Unless the server is just ending: what it says then reaches nobody.
+  /// Reports a problem, unless the server is just crashing: then nobody receives its answer.
   void wrong(const std::string& what) {
     if (!disk_.powerLost()) problems.push_back(absl::StrCat(loop.now_us(), " us: ", what));
   }
   std::vector<std::string> problems;
-  /// A line of what happened, kept where somebody wants to read it; all lines are hashed.
+  /// Adds a line to the trace if it is kept. All lines are hashed.
   void note(const std::string& line);
   uint64_t trace_hash = 0;
   bool keep_trace = false;
@@ -91,26 +91,26 @@ class World {
   const std::unique_ptr<storage::FileSystem> files_;
   const std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::BlobStore> blobs_;
-  const Workflows workflows_;
+  const Workflows workflows_{};
   std::unique_ptr<Scheduler> scheduler_;
-  /// The first of the server's lives in which small blobs are rows, by the seed: all, all but the first, none.
+  /// First life of the server in which small blobs are rows, by the seed: all, all but the first, or none.
   const int64_t rows_from_life_;
-  int64_t life_ = 0;  ///< of the server's process: what belongs to an earlier one is void
+  int64_t life_ = 0;  ///< of the server's process; events of an earlier life are ignored
   int64_t stalled_until_us_ = 0;
   bool healed_ = false;
 };
 
-/// One side of calls to the server: each is repeated until it is answered, and only the first answer counts.
+/// A caller of the server. Each call is repeated until it is answered; only the first answer counts.
 class Caller {
  public:
   explicit Caller(World& world) : world_(world) {}
 
-  /// `request` runs on the server, `answered` back here. A call made before the last was answered replaces it.
+  /// `request` runs on the server, `answered` at the caller. A call replaces one that is not answered yet.
   template <typename Answer>
   void call(const std::function<Answer()>& request, const std::function<void(Answer)>& answered) {
     const int64_t number = ++number_;
     world_.send(true, [this, number, request, answered] {
-      // The server does what it is asked, whether or not anybody still waits.
+      // The server processes a request whether or not the caller still waits.
       const Answer answer = request();
       world_.send(false,
                   [this, number, answer, answered] { receive(number, [answered, answer] { answered(answer); }); });
@@ -119,9 +119,9 @@ class Caller {
       receive(number, [this, request, answered] { call<Answer>(request, answered); });
     });
   }
-  /// Answers on their way find nobody.
+  /// Ignores the answers under way.
   void hangUp() { ++number_; }
-  /// Until then nothing is received.
+  /// Receives nothing until then.
   void pauseUntil(int64_t time_us) { paused_until_us_ = time_us; }
 
  private:

@@ -17,8 +17,8 @@
 
 namespace tessera::server {
 
-/// The service's scheduler, database and blobs on a disk that fails, one client and one worker that try each step
-/// again until it is answered, and a ledger of what they were promised.
+/// The real scheduler, database and blob store on a failing disk, with one client and one worker that repeat each call
+/// until it is answered, and a ledger of all acknowledgements.
 class FaultyService {
  public:
   struct Faults {
@@ -26,19 +26,18 @@ class FaultyService {
     storage::FaultyDisk::Survival survival = storage::FaultyDisk::Survival::kNothing;
     uint32_t seed = 0;
   };
-  /// `synchronous` null: as the product has it.
+  /// `synchronous` null: as in the product.
   explicit FaultyService(const char* synchronous = nullptr);
   ~FaultyService();
 
-  /// Does everything a client and an operator do: opens the service, uploads, compiles, shares, cancels, runs,
-  /// collects. In the end the power goes once more and all that was acknowledged is looked for. What is wrong is in
-  /// problems().
+  /// Runs a whole scenario: opens the service, uploads, compiles, shares, cancels, runs, collects. At the end power is
+  /// lost once more, and everything acknowledged is checked. Violations are in problems().
   void run(const Faults& faults);
 
   const std::vector<std::string>& problems() const { return problems_; }
-  /// Operations of the disk in run(), up to its end without the last look.
+  /// Disk operations of run(), without the final check.
   int64_t operations() const { return operations_; }
-  /// Whether the planned fault met an operation.
+  /// Whether the planned fault has hit an operation.
   bool struck() const { return struck_; }
   storage::FaultyDisk& disk() { return disk_; }
 
@@ -49,25 +48,25 @@ class FaultyService {
   std::vector<std::function<absl::Status()>> steps();
 
   absl::Status upload(const std::string& bytes);
-  /// Creates a job and keeps its id under `request_id`.
+  /// Creates a job, and keeps its id under `request_id`.
   absl::Status create(const v1::CreateJobRequest& request);
   absl::Status compile(const std::string& request_id, const std::string& model);
   absl::Status execute(const std::string& request_id, const std::string& compiled_by);
   absl::Status cancel(const std::string& request_id);
-  /// Works until every job has ended.
+  /// Runs tasks until every job has ended.
   absl::Status work();
   absl::Status workOnce(bool& idle);
   absl::Status endedAs(const std::string& request_id, v1::Job::State state);
   absl::Status pinArtifactOf(const std::string& request_id);
-  /// Time passes in which nobody asks for anything: of all that was promised, only what is pinned is to be kept.
+  /// Lets time pass without any use, after which only pinned objects must be kept.
   absl::Status growOld();
   absl::Status collect();
   absl::Status isGone(const std::string& bytes);
   absl::StatusOr<v1::Job> job(const std::string& request_id);
 
-  /// Looks for everything in the ledger.
+  /// Checks everything in the ledger.
   void verify(const std::string& when);
-  /// No row speaks of a file that is not there.
+  /// Checks that no row refers to a missing file.
   absl::Status verifyRows(storage::Reader& reader, const std::string& when);
   void verifyJob(storage::Reader& reader, const std::string& id, const v1::Job& promised, const std::string& when);
   absl::StatusOr<std::string> read(const std::string& sha256);
@@ -81,14 +80,14 @@ class FaultyService {
   CountingIds ids_;
   std::unique_ptr<storage::Store> store_;
   std::unique_ptr<storage::BlobStore> blobs_;
-  const Workflows workflows_;
+  const Workflows workflows_{};
   std::unique_ptr<Scheduler> scheduler_;
 
-  // What client and worker know; it outlives the service.
+  // Knowledge of client and worker, which outlives the service.
   v1::Lease lease_;
   bool registered_ = false;
   std::map<std::string, std::string> job_ids_;   ///< by request id
-  std::map<std::string, v1::Job> promised_;      ///< as they were last answered, by id
+  std::map<std::string, v1::Job> promised_;      ///< as last answered, by id
   std::map<std::string, std::string> uploaded_;  ///< bytes by digest
   std::map<std::string, std::string> pinned_;    ///< likewise
   std::vector<std::string> problems_;

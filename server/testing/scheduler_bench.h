@@ -31,7 +31,7 @@ class CountingIds : public IdSource {
   int last_ = 0;
 };
 
-/// A folder that goes with it.
+/// A temporary folder, deleted by the destructor.
 class ScratchFolder {
  public:
   ScratchFolder();
@@ -42,42 +42,42 @@ class ScratchFolder {
   std::string path_;
 };
 
-/// A scheduler over a real store in a scratch folder, with a clock that stands still unless moved.
+/// A scheduler with the real workflows over a real store in a scratch folder. Its clock advances only by advance().
 class SchedulerBench {
  public:
   explicit SchedulerBench(Rules rules = defaultRules());
 
   static Rules defaultRules();
   Scheduler& scheduler() { return *scheduler_; }
-  /// As after a crash of the server: a new scheduler on the same store.
+  /// Restarts the server as after a crash: a new scheduler on the same store.
   void restart(const std::string& local_prefix = "local-");
 
-  /// Stores a blob with its row.
+  /// Stores a blob and its row.
   v1::Digest put(const std::string& bytes);
   std::string get(const v1::Digest& digest);
   /// A request to compile the model "model <name>: <units>".
   v1::CreateJobRequest request(const std::string& id, const std::string& name, const std::string& units);
   absl::StatusOr<v1::Job> create(const v1::CreateJobRequest& request);
-  std::map<std::string, std::string> owners;  ///< worker -> the credential it calls with; none where it has no entry
+  std::map<std::string, std::string> owners;  ///< worker -> its credential; none if it has no entry
   void registerWorker(const std::string& id, int64_t pid = 1, const std::vector<v1::TaskKind>& kinds = {},
                       const v1::HostInfo& host = {});
-  /// The next lease of a worker; without a task id: there was nothing to do.
+  /// Leases the next task; without a task id: there was none.
   v1::Lease lease(const std::string& worker);
   absl::Status report(const std::string& worker, const v1::Lease& lease, const v1::TaskResult& result);
   absl::Status finish(const std::string& worker, const v1::Lease& lease) {
     return report(worker, lease, work.run(lease.task()));
   }
-  /// Leases and finishes until there is nothing to do; how many tasks that were.
+  /// Leases and finishes tasks until there are none, and returns their number.
   int runAll(const std::string& worker);
   v1::Job job(const std::string& id);
   v1::Task task(const std::string& id);
   std::vector<v1::JobEvent> events(const std::string& job_id);
-  /// A heartbeat of a task whose process has run for `run_us`.
+  /// Sends a heartbeat of a task whose process has run for `run_us`.
   v1::HeartbeatResponse::Verdict beat(const std::string& worker, const v1::Lease& lease, int64_t run_us = 0);
-  /// Lets time pass as a running server sees it: a sweep at least each half of a lease.
+  /// Advances the clock as a running server would see it: with a sweep at least every half lease.
   void pass(int64_t us);
   v1::Worker worker(const std::string& id);
-  /// chooseVersion() of a tune job's artifact, in a transaction.
+  /// Calls chooseVersion() in a transaction.
   absl::StatusOr<v1::ArtifactVersion> choose(const std::string& job_id, int number);
   absl::StatusOr<v1::ExplainKeyResponse> explain(const v1::CompileSpec& spec, const v1::Target& target);
 
@@ -90,7 +90,7 @@ class SchedulerBench {
 
  private:
   const Rules rules_;
-  const Workflows workflows_;
+  const Workflows workflows_{};
   std::unique_ptr<Scheduler> scheduler_;
 };
 
