@@ -8,25 +8,25 @@
 
 namespace tessera::server {
 
-/// Time and names are passed into the scheduler, so that a test replays a schedule from a seed.
+/// Time and ids are passed to the scheduler, so that tests replay a schedule from a seed.
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual int64_t nowMicros() = 0;  ///< since the Unix epoch
+  virtual int64_t nowMicros() = 0;  ///< microseconds since the Unix epoch
 };
 
 class IdSource {
  public:
   virtual ~IdSource() = default;
-  /// A name nobody has: "<prefix>-...". Thread-safe.
+  /// A unique name, "<prefix>-...". Thread-safe.
   virtual std::string next(std::string_view prefix) = 0;
-  /// 16 bytes that nobody can guess. Thread-safe.
+  /// 16 unpredictable bytes. Thread-safe.
   virtual std::string secret() = 0;
 };
 
-/// The wall clock as it was at the start, carried on by the monotonic one and drawn to the present wall clock by at
-/// most a hundredth of the time that passes: leases and deadlines count elapsed time, so a clock that is set must not
-/// jump under them. Never runs backwards. Thread-safe.
+/// Wall-clock time at the start, advanced by the monotonic clock and adjusted toward the present wall clock by at most
+/// 1 % of the time that passes. Leases and deadlines count elapsed time, so setting the clock must not make them jump.
+/// Never runs backwards. Thread-safe.
 class SystemClock : public Clock {
  public:
   using Source = std::function<int64_t()>;  ///< microseconds
@@ -41,7 +41,7 @@ class SystemClock : public Clock {
   int64_t last_us_;  ///< of the monotonic clock
 };
 
-/// The time in hexadecimal, then 64 random bits: unique, and sorted by age.
+/// Time in hexadecimal, then 64 random bits: unique, and sorted by age.
 class RandomIds : public IdSource {
  public:
   std::string next(std::string_view prefix) override;

@@ -9,33 +9,33 @@
 
 namespace tessera::server {
 
-/// A fixed pool for work that blocks (commits, blob files), which gRPC's own threads must not wait for.
+/// A fixed pool of threads for blocking work (commits, blob files), for which gRPC's threads must not wait. Thread-
+/// safe.
 class Executor {
  public:
   explicit Executor(int threads);
   ~Executor() { stop(); }
 
-  /// Runs what is still queued and what is expected, then ends the threads; what is posted later is dropped.
-  /// Idempotent.
+  /// Runs queued and expected work, then ends the threads. Drops work that is posted later. Idempotent.
   void stop();
 
   void post(std::function<void()> work);
 
-  /// Work will follow once something else has happened: whoever calls this calls postExpected(), once.
+  /// Announces work that will follow: the caller must call postExpected() exactly once.
   void expect();
   void postExpected(std::function<void()> work);
 
  private:
-  /// Where a thread waits for work.
+  /// A thread waiting for work.
   struct Bed {
     std::condition_variable bell;
     bool rung = false;
   };
 
   void run(Bed& bed);
-  /// Whom to wake for what is queued; null: nobody. One at a time is on its way: it wakes the next one if there is work
-  /// left, so short pieces of work that come together are done by few threads and not each by one of its own. Who went
-  /// to sleep last is woken first: what it works with is still in the caches.
+  /// The thread to wake for queued work; null: none. Only one woken thread is on its way at a time, and it wakes the
+  /// next one if work remains, so that a burst of short work uses few threads instead of one each. The last thread to
+  /// sleep is woken first, since its caches are still warm.
   Bed* nextToWake();
   void wakeAll();
 
@@ -43,7 +43,7 @@ class Executor {
   std::deque<std::function<void()>> queue_;
   std::deque<Bed> beds_;
   std::vector<Bed*> asleep_;
-  bool waking_ = false;  ///< somebody has been woken and is not there yet
+  bool waking_ = false;  ///< a woken thread has not started yet
   int expected_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;

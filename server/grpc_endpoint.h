@@ -24,7 +24,7 @@
 
 namespace tessera::server {
 
-/// What the services do their work with.
+/// The objects that the services use.
 struct Backend {
   Clock& clock;
   storage::Store& store;
@@ -34,23 +34,23 @@ struct Backend {
   OperatorCatalog& operators;
   TokenBook& tokens;
   Quotas& quotas;
-  AuditLog* audit;  ///< null: none is kept
+  AuditLog* audit;  ///< null: no audit log
   Collector& collector;
-  Executor& control;  ///< transactions
+  Executor& control;  ///< for transactions
   Executor& blob_io;
   const Limits& limits;
   const v1::RetentionPolicy& policy;
   Metrics* metrics;  ///< null: calls are not counted
   const SigningKey& signing_key;
-  std::shared_ptr<ConcurrencyLimiter> connections;  ///< of all fronts but over Unix sockets
+  std::shared_ptr<ConcurrencyLimiter> connections;  ///< shared by all endpoints; Unix sockets are not counted
 };
 
-/// The services behind one gate, on some addresses.
+/// A gRPC server with the services and one gate, on some addresses.
 class GrpcEndpoint {
  public:
   enum class For {
     kClients,
-    kWorkersAndOperator,  ///< the same and WorkerService
+    kWorkersAndOperator,  ///< also WorkerService
   };
   GrpcEndpoint(const Backend& backend, For whom, GatePolicy policy);
   ~GrpcEndpoint();
@@ -59,13 +59,13 @@ class GrpcEndpoint {
     std::string listen;  ///< host:port (port 0: any free one) or unix:/path
     std::shared_ptr<grpc::ServerCredentials> credentials;
   };
-  /// FAILED_PRECONDITION when an address cannot be listened on. Fills in the ports it got.
+  /// Starts to listen, and fills in the actual ports. FAILED_PRECONDITION if an address cannot be listened on.
   absl::Status open(std::vector<Address>& addresses);
 
-  /// A channel within this process, once open; calls over it come from nowhere else.
+  /// A channel within this process, after open(). Other processes cannot make calls over it.
   std::shared_ptr<grpc::Channel> channel();
 
-  /// Answers "not serving" to health checks from now on.
+  /// From now on health checks are answered "not serving".
   void leave();
   void stop(int grace_ms);
 

@@ -10,20 +10,21 @@
 
 namespace tessera::server {
 
-/// What the compiler imports, as the workers say it: tesserad itself does not link the compiler. The newest table
-/// is kept, in memory, and stays when its worker leaves. Thread-safe.
+/// Operators that the compiler imports, as the workers announce them, since tesserad does not link the compiler. The
+/// newest table is kept in memory, also after its worker has left. Thread-safe.
 class OperatorCatalog {
  public:
-  /// Takes the table out of an accepted registration; one without a table changes nothing.
+  /// Takes the table of an accepted registration; no effect if it has none.
   absl::Status announce(const v1::RegisterWorkerRequest& request);
 
-  /// UNAVAILABLE, saying what to do, while no worker has announced a table.
+  /// UNAVAILABLE, with the remedy, until a worker has announced a table.
   absl::StatusOr<v1::ListOperatorsResponse> list(const storage::ListQuery& query);
 
  private:
-  std::mutex mutex_;  // guards the pointer and what was announced; the list locks itself
+  std::mutex mutex_;  // guards the pointer and `announced_`; the list locks itself
   std::shared_ptr<storage::OperatorList> operators_;
-  std::string announced_;  ///< the table's bytes: workers of one release all say the same
+  std::string
+      announced_;  ///< the serialized table, to recognize equal ones: all workers of one release announce the same
   std::string compiler_version_;
 };
 

@@ -3,10 +3,10 @@
 #include "absl/status/status.h"
 #include "tessera/v1/record.pb.h"
 
-/// The border for tuning records: of other databases they are no more trusted than any request.
+/// Validation of imported tuning records, which are as untrusted as any request.
 namespace tessera::server {
 
-/// Sizes, bounds, and that its tree is one that prints and parses. INVALID_ARGUMENT names the field.
+/// Checks sizes and ranges, and that the tree prints and parses. INVALID_ARGUMENT names the field.
 absl::Status checkRecord(const v1::TuningRecord& record);
 
 absl::Status checkBestRecords(const v1::BestRecordsRequest& request);

@@ -9,9 +9,9 @@
 
 namespace tessera::server {
 
-/// Whether an artifact can be run with these inputs, as far as its manifest says: names, types, and shapes where it has
-/// one of each. `fillable`: inputs that are not given are filled. INVALID_INPUT naming the input's place in `field`
-/// ("execute.inputs[0]"). Which of several variants or sizes of a range is meant, the task says.
+/// Whether the artifact accepts these inputs, as far as its manifest tells: names, types, and shapes if it has one of
+/// each. `fillable`: missing inputs are filled. INVALID_INPUT names the input within `field` ("execute.inputs[0]"). The
+/// task itself selects among variants and sizes of a range.
 absl::Status checkRunInputs(const std::string& field, const v1::Manifest& manifest,
                             const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, bool fillable);
 

@@ -15,22 +15,22 @@
 
 namespace tessera::server {
 
-/// Takes connections for a gRPC server, which itself would take as many as come: so many at a time, all together and of
-/// one machine (of one IPv6 network of /64). Past that a connection is closed as soon as it is open; its caller reads
-/// UNAVAILABLE. A connection counts until both sides have ended it.
+/// Accepts connections for a gRPC server, which itself would accept any number: limited in total and per host (an IPv6
+/// network of /64). An excess connection is closed as soon as it is open, and its caller gets UNAVAILABLE. A connection
+/// counts until both sides have closed it.
 class Acceptor {
  public:
   using Hand = std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor>;
 
-  /// `places` may be shared with others.
+  /// `places` may be shared by several acceptors.
   explicit Acceptor(std::shared_ptr<ConcurrencyLimiter> places) : limiter_(std::move(places)) {}
   ~Acceptor();
 
-  /// "host:port"; fills in the port. FAILED_PRECONDITION when it cannot be listened on.
+  /// `address` is host:port; the actual port is filled in. FAILED_PRECONDITION if it cannot be listened on.
   absl::Status listen(std::string& address, const Hand& hand);
-  /// From now on, when the server has started. Call once.
+  /// Starts to accept, once the server has started. Call once.
   void start();
-  /// Takes no more. Those that are open stay the server's. Idempotent.
+  /// Stops accepting. Open connections stay with the server. Idempotent.
   void stop();
 
  private:
@@ -47,13 +47,13 @@ class Acceptor {
   std::vector<Listener> listeners_;
   int poll_ = -1, wake_ = -1;
   std::thread thread_;
-  /// Of each open connection a second descriptor, which hears of its end, and its place. The thread's alone.
+  /// For each open connection a second descriptor, which reports its end, and its place. Used by the thread only.
   std::map<int, std::shared_ptr<void>> open_;
   int64_t refused_ = 0, told_s_ = 0;
   std::string last_refused_;
 };
 
-/// What connections are counted by: "10.0.0.7", "2001:db8:1:2::/64".
+/// The unit in which connections are counted: "10.0.0.7", "2001:db8:1:2::/64".
 std::string machineOf(const sockaddr* address);
 
 }  // namespace tessera::server

@@ -7,46 +7,46 @@
 #include "proto/messages/project.h"
 #include "tessera/v1/admin_service.pb.h"
 
-/// Who may do what.
+/// Roles and rights.
 namespace tessera::server {
 
-/// What a call does, as far as permission to do it goes.
+/// The right that a call needs.
 enum class Right {
-  kLook,       ///< at jobs, artifacts, records, targets, workers
-  kFetch,      ///< the content of blobs
-  kStore,      ///< blobs
-  kSubmit,     ///< jobs; and end one's own
+  kLook,       ///< read jobs, artifacts, records, targets, workers
+  kFetch,      ///< download blobs
+  kStore,      ///< upload blobs
+  kSubmit,     ///< create jobs, and cancel one's own
   kWork,       ///< lease tasks, report results
-  kAdminister  ///< everything that concerns others: their jobs, workers, tokens, what is kept
+  kAdminister  ///< anything that concerns others: their jobs, workers, tokens, retention
 };
 
-/// Whether whoever has this role may do that: the one table of it.
+/// Whether the role has the right. The only table of rights.
 bool may(v1::Role role, Right right);
 
-/// The highest priority a job of this role can have. A client may step back, but not before the others.
+/// The highest priority that a job of this role can have. A client may lower a job's priority, not raise it.
 int highestPriority(v1::Role role);
 
-/// Who makes a call.
+/// The caller of a call.
 struct Caller {
-  std::string name;  ///< of the credential; of a stranger where the call comes from, "ipv4:10.0.0.7"
+  std::string name;  ///< of the credential; of an anonymous caller its address, "ipv4:10.0.0.7"
   v1::Role role = v1::ROLE_UNSPECIFIED;
-  bool anonymous = true;                  ///< without any credential
-  std::string project = kDefaultProject;  ///< whose things it sees and makes
-  bool every_project = false;             ///< lists are of all projects: an operator has asked for that
+  bool anonymous = true;                  ///< no credential
+  std::string project = kDefaultProject;  ///< owner of the objects that it sees and creates
+  bool every_project = false;             ///< lists include all projects, as an operator requested
   std::string credential = "none";        ///< "token token-5", "certificate tessera://client/ada"
   std::string from;                       ///< "ipv4:10.0.0.7:41234"
 };
 
-/// Whether a thing of this project is the caller's to see. Workers serve all projects.
+/// Whether the caller can see objects of this project. Workers serve all projects.
 bool sees(const Caller& caller, const std::string& project);
-/// What lists of this caller are restricted to; empty: nothing.
+/// The project to which the caller's lists are restricted; empty: none.
 std::string scopeOf(const Caller& caller);
-/// The caller's project; INVALID_ARGUMENT where it asks for all of them at a time.
+/// The caller's project. INVALID_ARGUMENT if it requested all projects.
 absl::StatusOr<std::string> oneProject(const Caller& caller);
-/// NOT_FOUND, in the store's words for what is not there: nobody learns what others have.
+/// NOT_FOUND with the text that the store uses for missing objects, so that a caller learns nothing of other projects.
 absl::Status notThere(const std::string& what, const std::string& id);
 
-/// "a client", for messages.
+/// "a client" and so on, for messages.
 std::string describe(v1::Role role);
 
 }  // namespace tessera::server

@@ -13,35 +13,34 @@
 
 namespace tessera::server {
 
-/// Who did what: a file of JSON lines, each a v1::AuditEntry, for its owner alone. Whoever rotates it renames it and
-/// sends the server SIGHUP, as logrotate does. Thread-safe.
+/// The audit log: a file of JSON lines, each a v1::AuditEntry, readable by its owner only. To rotate it, rename it and
+/// send the server SIGHUP, as logrotate does. Thread-safe.
 class AuditLog {
  public:
-  /// Appends to the file, or makes it. FAILED_PRECONDITION when it cannot be opened.
+  /// Opens the file for appending; creates it if needed. FAILED_PRECONDITION if that fails.
   static absl::StatusOr<std::unique_ptr<AuditLog>> open(const std::string& path);
   ~AuditLog();
 
   using Time = std::chrono::steady_clock::time_point;
-  /// Refusals that differ, which are written in one second: of one caller, and of all.
+  /// Limits of distinct rejected calls written per second: of one caller, and in total.
   static constexpr int kMostRefusalsOfOne = 10;
   static constexpr int kMostRefusals = 50;
 
-  /// One line, written at once. A disk that refuses it is told of in the server's log, and the call goes on.
+  /// Writes a line at once. A write error is logged, and the call continues.
   void write(const v1::AuditEntry& entry);
-  /// The same of a call that failed, as anybody's can, as often as they like: the first of its kind in a second is
-  /// written at once, those like it (by the same caller, of the same thing, answered the same) are counted in a line at
-  /// the second's end, and so are those beyond the bounds.
+  /// Writes a failed call. Anyone can cause many of these, so equal ones (caller, object and answer) of one second are
+  /// written once, and counted in a second line at the second's end, as are those beyond the limits.
   void writeRefusal(const v1::AuditEntry& entry, Time now = std::chrono::steady_clock::now());
-  /// Writes what was counted if its second is over. To be called now and then.
+  /// Writes the counts of a second that has passed. Call regularly.
   void flush(Time now = std::chrono::steady_clock::now());
-  /// Opens the file anew under its name. The old one is written to where that fails.
+  /// Opens the file again under its name. Continues with the old one if that fails.
   absl::Status reopen();
 
  private:
-  /// Equal refusals of this second.
+  /// Equal rejected calls of the current second.
   struct Folded {
     v1::AuditEntry last;
-    int64_t more = 0;  ///< behind the one that was written
+    int64_t more = 0;  ///< after the one that was written
   };
 
   AuditLog(std::string path, int file) : path_(std::move(path)), file_(file) {}
@@ -51,18 +50,18 @@ class AuditLog {
   const std::string path_;
   std::mutex mutex_;
   int file_;
-  bool failing_ = false;  ///< told of once
+  bool failing_ = false;  ///< reported already
   Time second_begin_;
-  std::vector<Folded> refusals_;  ///< since then, in the order they came
+  std::vector<Folded> refusals_;  ///< of the current second, in order of arrival
   int64_t left_out_ = 0;
 };
 
-/// How lines tell the time, for absl::FormatTime: RFC 3339, UTC.
+/// Time format of the lines, for absl::FormatTime: RFC 3339, UTC.
 inline constexpr char kAuditTime[] = "%Y-%m-%dT%H:%M:%E6SZ";
 
-/// "CreateJob", of a CreateJobRequest.
+/// "CreateJob" for a CreateJobRequest.
 std::string methodOf(const google::protobuf::Message& request);
-/// What a message is about: the first of its ids and names, or of those of the messages in it; never its content.
+/// The object of a message: the first of its ids and names, or of those of its nested messages. Never content.
 std::string resourceOf(const google::protobuf::Message& message);
 
 }  // namespace tessera::server

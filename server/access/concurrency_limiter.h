@@ -7,13 +7,13 @@
 
 namespace tessera::server {
 
-/// So many at a time, all together and of each name. Thread-safe; tickets may outlive it.
+/// Limits concurrent work, in total and per name. Thread-safe. Tickets may outlive it.
 class ConcurrencyLimiter {
  public:
   ConcurrencyLimiter(int most, int most_of_one)
       : state_(std::make_shared<State>()), most_(most), most_of_one_(most_of_one) {}
 
-  /// Taken until the ticket goes; nullptr: there is none left.
+  /// Takes a place until the ticket is destroyed; nullptr if there is none left.
   std::shared_ptr<void> take(const std::string& name);
 
  private:

@@ -7,25 +7,25 @@
 
 namespace tessera::server {
 
-/// What of the service others than this machine's users can reach, and what stands before it.
+/// Which listeners other hosts can reach, and how they are protected.
 struct Exposure {
   std::vector<std::string> listen, worker_listen, web_listen, metrics_listen;
   bool tls = false;
-  bool insecure = false;  ///< the operator wants it so, in so many words
+  bool insecure = false;  ///< the operator has permitted it explicitly
 };
 
-/// Whether an address can be reached from this machine alone: unix:/path, or a loopback one.
+/// Whether only this machine can reach the address: unix:/path or a loopback address.
 bool isLoopback(const std::string& address);
 
-/// Whether those who show no credential are let in on the clients' addresses, the web page's among them: only where all
-/// of them are this machine's.
+/// Whether callers without a credential are accepted by the client listeners and the web page: only if none of these
+/// can be reached by other hosts.
 bool allowsAnonymous(const Exposure& exposure);
 
-/// Whether metrics are told to everybody who reaches their addresses.
+/// Whether /metrics needs no token.
 bool showsMetricsToAll(const Exposure& exposure);
 
-/// INVALID_ARGUMENT for what is no address, with the flag; FAILED_PRECONDITION for an address that others can reach
-/// without TLS, unless told so; what to do is in the message.
+/// INVALID_ARGUMENT for a malformed address, naming the flag. FAILED_PRECONDITION for an address that other hosts can
+/// reach without TLS, unless `insecure`, with the remedy.
 absl::Status checkExposure(const Exposure& exposure);
 
 }  // namespace tessera::server

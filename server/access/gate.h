@@ -19,46 +19,46 @@
 
 namespace tessera::server {
 
-/// Metadata of calls that the web gateway makes for others, and which nobody else can make: see `behind_web`.
+/// Metadata of calls that the web gateway makes for its callers. Only the gateway can send them, see `behind_web`.
 inline constexpr char kWebAddress[] = "tessera-web-address";          ///< of the caller's machine, "10.0.0.7"
 inline constexpr char kWebCertificate[] = "tessera-web-certificate";  ///< the URI in its certificate, verified
 
-/// What a listener lets in.
+/// Admission policy of a listener.
 struct GatePolicy {
-  /// The role of those who show no credential; ROLE_UNSPECIFIED: they are refused.
+  /// Role of callers without a credential; ROLE_UNSPECIFIED: they are rejected.
   v1::Role anonymous_role = v1::ROLE_UNSPECIFIED;
-  int max_calls = 4096;         ///< in progress, of all together ...
-  int max_calls_of_one = 1024;  ///< ... and of one caller (a credential, or a machine)
-  /// What requests may hold while they wait for their answer, all together: the store may be slow and senders many.
+  int max_calls = 4096;         ///< in progress, in total
+  int max_calls_of_one = 1024;  ///< in progress, per caller (credential or host)
+  /// Limit of the memory of all requests that wait for their answers: the store may be slow and callers many.
   int64_t max_held_bytes = int64_t{256} << 20;
-  /// Calls come over a channel within this process, from the web gateway alone, which says whom it speaks for.
+  /// All calls come from the web gateway, over a channel in this process, with its caller's identity in the metadata.
   bool behind_web = false;
 };
 
-/// What a call is, for the gate and the audit log.
+/// Facts of a call, for the gate and the audit log.
 struct CallFacts {
   std::string method;                                  ///< "CreateJob"
-  size_t bytes = 0;                                    ///< what its request holds
-  const google::protobuf::Message* request = nullptr;  ///< where it has come: says what the call is about
-  /// Of a request of one message, which outlives this.
+  size_t bytes = 0;                                    ///< size of its request
+  const google::protobuf::Message* request = nullptr;  ///< if it has arrived; names the object of the call
+  /// Of a unary request, which must outlive the result.
   static CallFacts of(const google::protobuf::Message& request) {
     return {methodOf(request), request.ByteSizeLong(), &request};
   }
 };
 
-/// A call that was let in; it counts until this goes.
+/// An admitted call. It counts as in progress until the ticket is destroyed.
 class Ticket {
  public:
   virtual ~Ticket() = default;
-  /// Whether its answer is told to the audit log.
+  /// Whether the audit log records this call.
   virtual bool audited() const = 0;
-  /// What the call is about, where its first message did not say.
+  /// Names the object of the call, if its first message did not.
   virtual void concerns(const std::string& resource) = 0;
-  /// How it was answered: once, for the audit log.
+  /// Records the answer. Call once.
   virtual void answered(const absl::Status& status) = 0;
 };
 
-/// Every call passes here first: who is it, for which project, may they, is there room. Thread-safe.
+/// Every call passes the gate first: identity, project, right, limits. Thread-safe.
 class Gate {
  public:
   /// `audit` may be null.
@@ -82,14 +82,14 @@ class Gate {
   };
   class Place;
   absl::StatusOr<Caller> identify(const grpc::CallbackServerContext& context) const;
-  /// The place of a call of this caller among those in progress, or why there is none.
+  /// Reserves a place for a call of this caller, or returns why there is none.
   absl::StatusOr<std::shared_ptr<Ticket>> take(const Caller& caller, Right right, const CallFacts& call);
 
   const TokenBook& tokens_;
   Quotas& quotas_;
   AuditLog* const audit_;
   const GatePolicy policy_;
-  const std::shared_ptr<Load> load_;  ///< tickets outlive the gate when the server stops
+  const std::shared_ptr<Load> load_;  ///< shared, since tickets may outlive the gate while the server stops
 };
 
 }  // namespace tessera::server

@@ -19,34 +19,34 @@
 
 namespace tessera::server {
 
-/// RESOURCE_EXHAUSTED with a Failure that names the quota, its figure, what is used and when to try again.
+/// RESOURCE_EXHAUSTED with a Failure that has the quota's name, its value, the usage and the time to retry.
 absl::Status quotaExceeded(const std::string& project, const std::string& quota, double limit, double used,
                            int64_t retry_after_us, const std::string& fix);
 
-/// It, of quota stored_bytes.
+/// Likewise for stored_bytes.
 absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage);
 
-/// The calls that a quota ended: of so many projects by name, of all others together. No count ever falls: what was
-/// counted among the others stays there when a project gets a name of its own, and its own count goes on from where it
-/// was when it gets its name back. Thread-safe.
+/// Counts calls that quotas rejected: for a limited number of projects by name, for the rest together. Counts never
+/// decrease: calls counted for the rest stay there when a project gets a name, and a project's own count continues when
+/// it gets its name back. Thread-safe.
 class QuotaRefusals {
  public:
   static constexpr size_t kNamed = 50;
 
-  /// Counts the answer of a call where it is one of quotaExceeded().
+  /// Counts a call if its answer is a quotaExceeded() error.
   void note(const std::string& project, const absl::Status& answer);
 
   struct Counts {
     std::map<std::pair<std::string, std::string>, int64_t> named;  ///< by project and quota
-    std::map<std::string, int64_t> others;                         ///< by quota
-    std::set<std::string> projects;                                ///< that have a name
-    bool all_named = true;                                         ///< others have met no quota
+    std::map<std::string, int64_t> others;                         ///< of the other projects, by quota
+    std::set<std::string> projects;                                ///< projects with a name
+    bool all_named = true;                                         ///< no other project has been rejected
   };
   Counts counts() const;
 
  private:
   struct Project {
-    int64_t refusals = 0;  ///< in all, by name or not
+    int64_t refusals = 0;  ///< in total, named or not
     bool named = false;
     std::map<std::string, int64_t> own;  ///< by quota, while it had a name
   };
@@ -58,32 +58,32 @@ class QuotaRefusals {
   std::map<std::string, int64_t> others_;
 };
 
-/// What projects may use, as the operator's file says (a text proto of v1::Quotas), and the calls of this second.
+/// Quotas of projects, from the operator's file (a text proto of v1::Quotas), and the calls of the current second.
 /// Thread-safe.
 class Quotas {
  public:
-  /// `file` empty: no project has a quota.
+  /// `file` empty: no quotas.
   Quotas(Clock& clock, std::string file) : clock_(clock), file_(std::move(file)) {}
 
-  /// Reads the file, the first time as it is; later if it is another than before, and the same as at the last look:
-  /// somebody may be writing it. INVALID_ARGUMENT, once for each change, names the file, the line and what is wrong;
-  /// then what was read before stands. It does so where the file is there no more, or has become empty, too.
+  /// Reads the file if it has changed. A changed file is accepted only if it was the same at the previous call, because
+  /// it may be in the middle of a write; the first call accepts it as it is. INVALID_ARGUMENT, once per change, with
+  /// file, line and fault; the previous quotas then stay in force. A missing or empty file is such a fault too.
   absl::Status refresh();
 
-  /// Whether any project may ever have one.
+  /// Whether any project can have a quota.
   bool any() const { return !file_.empty(); }
   v1::Quota of(const std::string& project) const;
-  /// Those that the file names.
+  /// Projects that the file names.
   std::map<std::string, v1::Quota> named() const;
 
-  /// Counts a call; RESOURCE_EXHAUSTED where the project has made as many as it may.
+  /// Counts a call. RESOURCE_EXHAUSTED if the project has used up its calls.
   absl::Status takeCall(const std::string& project);
 
-  /// Calls in progress hold it as well.
+  /// Shared with calls in progress.
   const std::shared_ptr<QuotaRefusals>& refusals() const { return refusals_; }
 
  private:
-  /// As many calls as a second has may come at once; what is used fills up steadily (a token bucket).
+  /// Token bucket: holds the calls of one second, and refills steadily.
   struct Bucket {
     double calls = 0;
     int64_t filled_us = 0;
@@ -93,12 +93,12 @@ class Quotas {
   Clock& clock_;
   const std::string file_;
   mutable std::mutex mutex_;
-  /// What tells a file from itself, changed; empty where there is none.
+  /// Identity of a version of the file; empty if there is no file.
   using Facts = std::string;
   Facts facts() const;
 
-  Facts seen_;                 ///< at the last look
-  std::optional<Facts> read_;  ///< of what was read; before the first time nothing
+  Facts seen_;                 ///< at the previous call
+  std::optional<Facts> read_;  ///< of the version in force; nullopt before the first one
   v1::Quota default_;
   std::map<std::string, v1::Quota> named_;
   std::map<std::string, Bucket> buckets_;

@@ -15,27 +15,26 @@
 
 namespace tessera::server {
 
-/// The tokens that say who calls. Kept in the store by their hashes; who reads the database cannot use them. Changes
-/// count at once. Thread-safe.
+/// Access tokens. The store has their hashes only, so that the database reveals none. Changes take effect immediately.
+/// Thread-safe.
 class TokenBook {
  public:
   TokenBook(storage::Store& store, Clock& clock, IdSource& ids) : store_(store), clock_(clock), ids_(ids) {}
 
-  /// Reads what the store has.
+  /// Loads the tokens of the store.
   absl::Status load();
 
-  /// A new token; the answer's secret is told this once.
+  /// Creates a token. This response is the only place of its secret.
   absl::StatusOr<v1::CreateTokenResponse> create(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::AccessToken> revoke(const std::string& id);
   std::vector<v1::AccessToken> list() const;
 
-  /// A token that lives as long as this process and is stored nowhere: for the server's own workers and whoever may
-  /// read its data folder.
+  /// Creates a token that exists only in this process: for local workers, and for users who can read the data folder.
   std::string issueForThisProcess(const std::string& name, v1::Role role);
 
-  /// Whose token that is. UNAUTHENTICATED when nobody's, or when it has expired or is revoked.
+  /// The holder of the token. UNAUTHENTICATED if it is unknown, expired or revoked.
   absl::StatusOr<Caller> find(std::string_view secret) const;
-  /// Whether some token is, or was, of this name: then nobody else can go by it.
+  /// Whether a token has or had this name, which is then not available to others.
   bool isHolder(const std::string& name) const;
 
  private:
@@ -43,7 +42,7 @@ class TokenBook {
   Clock& clock_;
   IdSource& ids_;
   mutable std::shared_mutex mutex_;
-  std::map<std::string, v1::AccessToken> by_hash_;  ///< SHA-256 of the secret
+  std::map<std::string, v1::AccessToken> by_hash_;  ///< by SHA-256 of the secret
 };
 
 }  // namespace tessera::server

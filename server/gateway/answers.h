@@ -15,7 +15,7 @@
 
 namespace tessera::server::gateway {
 
-/// Answers requests: the page's files, unary calls, reports, event streams. Thread-safe.
+/// Answers requests: files of the page, unary calls, reports, event streams. Thread-safe.
 class Answers : public HttpService {
  public:
   Answers(Upstream& upstream, HostNames names, const WebLimits& limits, const std::atomic<bool>& stopping);
@@ -38,7 +38,7 @@ class Answers : public HttpService {
   ConcurrencyLimiter watchers_, reports_, calls_, large_;
 };
 
-/// Makes an error of the answer, in JSON.
+/// Turns the answer into an error, in JSON.
 void setError(httplib::Response& response, const absl::Status& status);
 
 }  // namespace tessera::server::gateway

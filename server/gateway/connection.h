@@ -14,27 +14,27 @@
 
 namespace tessera::server::gateway {
 
-/// What a listener shows and asks for, ready for connections.
+/// TLS settings of a listener, loaded.
 absl::StatusOr<std::shared_ptr<SSL_CTX>> tlsContext(const Tls& tls);
 
-/// One connection, in the clear or TLS, with an end to everything: a request comes within a time and a size, whoever
-/// takes an answer too slowly is left. Owns the socket. One thread.
+/// One connection, plain or TLS, with limits on everything: each request has a limit of time and size, and a peer that
+/// reads its answer too slowly is disconnected. Owns the socket. Used by one thread.
 class Connection : public httplib::Stream {
  public:
-  /// `tls`: nullptr in the clear.
+  /// `tls`: nullptr for a plain connection.
   Connection(int socket, std::string peer, const std::shared_ptr<SSL_CTX>& tls, const WebLimits& limits);
   ~Connection() override;
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// TLS's greetings; true without TLS.
+  /// TLS handshake; true without TLS.
   bool shakeHands();
-  /// Waits for the first byte of the next request; looks at `stopping` now and then.
+  /// Waits for the first byte of the next request; checks `stopping` regularly.
   bool awaitRequest(const std::function<bool()>& stopping);
-  /// From here on time and bytes of one request are counted: those of its head until it may have a body.
+  /// Starts to count time and bytes of one request: those of its head, until it may have a body.
   void beginRequest();
   void allowBody() { bytes_left_ += WebLimits::kMaxBodyBytes; }
-  /// The URI in the certificate that was shown, "tessera://client/ada"; empty: none.
+  /// The URI in the peer's certificate, "tessera://client/ada"; empty: none.
   std::string certificateUri() const;
   const std::string& peer() const { return peer_; }
 
@@ -49,7 +49,7 @@ class Connection : public httplib::Stream {
  private:
   using Time = std::chrono::steady_clock::time_point;
   bool ready(short events, Time until) const;
-  /// What TLS waits for after `outcome`; false: the connection is over.
+  /// Waits for the event that TLS needs after `outcome`; false: the connection has ended.
   bool tlsMayGoOn(int outcome, Time until) const;
   ssize_t receive(char* data, size_t size);
 
@@ -59,11 +59,11 @@ class Connection : public httplib::Stream {
   const WebLimits& limits_;
   std::unique_ptr<SSL, decltype(&SSL_free)> tls_{nullptr, &SSL_free};
   Time request_end_;
-  size_t bytes_left_ = 0;                         ///< of the request
-  int64_t sent_ = 0;                              ///< bytes of the answer
-  std::chrono::steady_clock::duration waited_{};  ///< for the peer to take them
+  size_t bytes_left_ = 0;                         ///< of the current request
+  int64_t sent_ = 0;                              ///< bytes of the current answer
+  std::chrono::steady_clock::duration waited_{};  ///< for the peer to read the answer
   std::string buffer_;
-  size_t next_ = 0;  ///< first byte of the buffer that is not taken
+  size_t next_ = 0;  ///< first unread byte of the buffer
 };
 
 }  // namespace tessera::server::gateway

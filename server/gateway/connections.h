@@ -11,16 +11,16 @@
 
 namespace tessera::server::gateway {
 
-/// A thread for each connection, so many at a time. Past that a connection is refused in the thread that accepts.
+/// One thread per connection, up to a limit. Beyond it the accepting thread rejects a connection itself.
 class ConnectionThreads : public httplib::TaskQueue {
  public:
   explicit ConnectionThreads(int most) : state_(std::make_shared<State>()), most_(most) {}
 
   void enqueue(std::function<void()> work) override;
-  /// Waits for all of them; they end by themselves once the listener is closed.
+  /// Waits for all threads. They end once the listener is closed.
   void shutdown() override;
 
-  /// Whether this thread is the one that accepts, and was told to refuse.
+  /// Whether this is the accepting thread, and it must reject the connection.
   static bool refusing();
 
  private:
@@ -33,10 +33,10 @@ class ConnectionThreads : public httplib::TaskQueue {
   const int most_;
 };
 
-/// The sockets that are open, to end them all. Thread-safe.
+/// The open sockets, to end all of them. Thread-safe.
 class OpenSockets {
  public:
-  /// Must go before the socket is closed: its number may be another's at once.
+  /// Call before the socket is closed, since another connection can get its number at once.
   class Entry {
    public:
     Entry(OpenSockets& all, int socket);
@@ -50,7 +50,7 @@ class OpenSockets {
   };
 
   bool any() const;
-  /// Nothing more is read or written on any of them.
+  /// Ends reading and writing on all of them.
   void shutDown();
 
  private:

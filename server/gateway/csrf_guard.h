@@ -7,25 +7,25 @@
 
 #include "absl/status/status.h"
 
-/// What a browser can be made to send by a page of somebody else, and what is done about it.
+/// Protection against requests that a page of another site makes a browser send.
 namespace tessera::server::gateway {
 
-/// Names that this service goes by beside "localhost" and addresses in figures.
+/// Names of this service, in addition to "localhost" and numeric addresses.
 using HostNames = std::vector<std::string>;
 
-/// This machine's name and these, as requests spell them.
+/// This machine's name and `names`, in the form that requests use.
 HostNames hostNames(HostNames names);
 
-/// PERMISSION_DENIED when a request
-/// - is for another host's name: a page of that name, resolved to this address, would be let in as this machine's user
-///   (DNS rebinding). Figures and "localhost" cannot be made to resolve elsewhere.
-/// - was made by a page of another site, other than by following a link.
-/// - does something without a credential or the header `X-Tessera`, neither of which another site's page can send: no
-///   answer of ours allows it to (CORS).
-/// INVALID_ARGUMENT for a body that is not plain JSON, or paths and queries past their bounds.
+/// PERMISSION_DENIED for a request
+/// - with another host's name: a page of that host, resolved to this address, would have the rights of this machine's
+///   user (DNS rebinding). Numeric addresses and "localhost" cannot be resolved elsewhere.
+/// - made by a page of another site, except by following a link.
+/// - that changes something and has neither a credential nor the header `X-Tessera`. A page of another site can send
+///   neither, because no answer of this service permits it (CORS).
+/// INVALID_ARGUMENT for a body that is not plain JSON, and for paths and queries beyond their limits.
 absl::Status checkCrossSite(const httplib::Request& request, const HostNames& names);
 
-/// Headers of every answer: no other site's content, no script within a page, no framing, no guessing of types.
+/// Adds headers to an answer that forbid content of other sites, scripts within a page, framing, and content sniffing.
 void addSafetyHeaders(httplib::Response& response);
 
 }  // namespace tessera::server::gateway

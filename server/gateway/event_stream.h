@@ -14,19 +14,19 @@
 
 namespace tessera::server::gateway {
 
-/// WatchJob as server-sent events: each has the sequence number as its id, so that a browser that comes back with
-/// Last-Event-ID goes on behind it. Reads at most WebLimits::kMaxEventsAhead events that nobody has taken.
+/// WatchJob as server-sent events. The id of an event is its sequence number, so that a browser that reconnects with
+/// Last-Event-ID continues after it. Reads at most WebLimits::kMaxEventsAhead events ahead of the browser.
 class EventStream {
  public:
   EventStream(Upstream& upstream, const WebCaller& caller, const std::string& job_id, int64_t cursor);
   /// Ends the call.
   ~EventStream();
 
-  /// Waits for something to send. True: there is an event, or the end. False: nothing came.
+  /// Waits for an event or the end: true. False if neither came.
   bool wait(std::chrono::milliseconds patience);
-  /// The events that are there; empty: none. After the last one nullopt.
+  /// The events so far; empty: none. nullopt after the last one.
   std::optional<std::vector<v1::JobEvent>> take();
-  /// How the call ended; OK while it goes on.
+  /// The call's final status; OK while it is in progress.
   absl::Status status() const;
 
  private:
@@ -34,7 +34,7 @@ class EventStream {
   const std::shared_ptr<Call> call_;
 };
 
-/// One event as text/event-stream has it.
+/// An event in the format text/event-stream.
 std::string asServerSentEvent(const v1::JobEvent& event);
 
 }  // namespace tessera::server::gateway

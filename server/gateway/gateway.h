@@ -13,23 +13,24 @@ namespace tessera::server::gateway {
 
 struct WebOptions {
   std::vector<std::string> listen;  ///< host:port (port 0: any free one)
-  std::vector<std::string> hosts;  ///< names it goes by, beside localhost, addresses in figures and this machine's name
+  std::vector<std::string>
+      hosts;  ///< names of the page's host, in addition to localhost, numeric addresses and this machine's name
   std::optional<Tls> tls;
   WebLimits limits;
 };
 
-/// The web page and the API as JSON over HTTP/1.1, in front of the services in this process: they are called over a
-/// channel within it and see who called, so identity, checks and errors are those of gRPC (routes.h, transcoding.h).
+/// The web page and the API as JSON over HTTP/1.1. It calls the services over a channel in this process and passes the
+/// caller's identity on, so that identity, checks and errors are those of gRPC (routes.h, transcoding.h).
 class Gateway {
  public:
-  /// FAILED_PRECONDITION when an address cannot be listened on.
+  /// FAILED_PRECONDITION if an address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<Gateway>> start(const WebOptions& options,
                                                         std::shared_ptr<grpc::Channel> services);
   virtual ~Gateway() = default;
 
-  /// Where it listens, ports filled in, in the order of `listen`.
+  /// Actual addresses, in the order of `listen`.
   virtual const std::vector<std::string>& addresses() const = 0;
-  /// Ends event streams, finishes what is being answered and stops. Idempotent.
+  /// Ends event streams, finishes other answers, and stops. Idempotent.
   virtual void stop() = 0;
 };
 

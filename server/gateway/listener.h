@@ -12,26 +12,26 @@
 
 namespace tessera::server::gateway {
 
-/// What answers the requests that listeners take. Thread-safe.
+/// Answers the requests of listeners. Thread-safe.
 class HttpService {
  public:
   virtual ~HttpService() = default;
-  /// What is wrong with a request before it is looked at, and its body read; sets the answer then.
+  /// Checks a request before its body is read; if it is invalid, sets the answer.
   virtual bool refuse(const httplib::Request& request, httplib::Response& response) const = 0;
   virtual void answer(const httplib::Request& request, const WebCaller& caller, httplib::Response& response) = 0;
 };
 
-/// One address. httplib reads and writes HTTP; connections, their bounds and TLS are ours.
+/// One address. httplib parses HTTP; connections, limits and TLS are implemented here.
 class Listener {
  public:
   virtual ~Listener() = default;
-  /// Fills in the port. `flag` is what the address was given with. FAILED_PRECONDITION when it cannot be listened on.
+  /// Fills in the actual port. `flag`: the flag with the address. FAILED_PRECONDITION if it cannot be listened on.
   virtual absl::Status open(std::string& address, const char* flag) = 0;
-  /// Finishes what is being answered and stops. Idempotent.
+  /// Finishes answers in progress and stops. Idempotent.
   virtual void end() = 0;
 };
 
-/// `service` must outlive the listener. `tls`: nullptr in the clear.
+/// `service` must outlive the listener. `tls`: nullptr for plain connections.
 std::unique_ptr<Listener> makeListener(HttpService& service, std::shared_ptr<SSL_CTX> tls, const WebLimits& limits);
 
 }  // namespace tessera::server::gateway

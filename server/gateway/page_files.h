@@ -5,9 +5,8 @@
 
 namespace tessera::server::gateway {
 
-/// A file of the web page (clients/web) or the documentation (clients/docs), as it was when this program was built:
-/// they and the API are always of one release, nothing is looked up on a disk by what a stranger asks for, and nothing
-/// needs installing.
+/// A file of the web page (clients/web) or the documentation (clients/docs), as of the build of this program. Page and
+/// API are therefore of one release, no request reads a file from disk, and nothing has to be installed.
 struct PageFile {
   std::string_view path;  ///< "/web/main.js"
   std::string_view type;

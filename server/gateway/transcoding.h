@@ -12,14 +12,14 @@
 #include "server/gateway/routes.h"
 #include "tessera/v1/failure.pb.h"
 
-/// HTTP to messages and back, by protobuf's JSON mapping.
+/// HTTP requests to messages and back, by protobuf's JSON mapping.
 namespace tessera::server::gateway {
 
 using Parameters = std::multimap<std::string, std::string>;
 
-/// The request of a route: the body (JSON; empty: none), then the query's parameters, then the path's variables.
-/// Fields go by either of their names ("pageSize", "page_size"), nested ones by dotted paths. INVALID_ARGUMENT names
-/// what is unknown or does not parse, and what is accepted.
+/// Builds a route's request from the body (JSON; may be empty), then the query's parameters, then the path's variables.
+/// Fields have either of their names ("pageSize", "page_size"); nested ones have dotted paths. INVALID_ARGUMENT for an
+/// unknown field or a value that does not parse, with the accepted ones.
 absl::StatusOr<std::unique_ptr<google::protobuf::Message>> requestOf(const Match& match, const Parameters& query,
                                                                      const std::string& body);
 
@@ -28,11 +28,11 @@ std::unique_ptr<google::protobuf::Message> responseOf(const Route& route);
 
 std::string toJson(const google::protobuf::Message& message);
 
-/// HTTP's status for an error, as google.rpc.Code maps them.
+/// HTTP status of an error, as google.rpc.Code defines it.
 int httpStatus(absl::StatusCode code);
 
-/// {"error": {"code": 404, "status": "NOT_FOUND", "message": "...", "details": [...]}}, the shape of google.rpc.Status;
-/// a Failure that rides along is its detail.
+/// {"error": {"code": 404, "status": "NOT_FOUND", "message": "...", "details": [...]}}, the form of google.rpc.Status;
+/// a Failure is a detail.
 std::string errorJson(const absl::Status& status);
 
 }  // namespace tessera::server::gateway

@@ -16,30 +16,29 @@
 
 namespace tessera::server::gateway {
 
-/// Who a request came from, as far as HTTP and TLS say; what comes of it is the gate's to decide.
+/// Identity of a request's caller according to HTTP and TLS. The gate decides about it.
 struct WebCaller {
   std::string address;        ///< "10.0.0.7"
-  std::string authorization;  ///< the header, as it is; empty: none
-  std::string certificate;    ///< the URI in the certificate that was shown, where an authority vouches for it
-  std::string project;        ///< the header Tessera-Project, as it is: what an operator speaks for; empty: none
+  std::string authorization;  ///< the header, unchanged; empty: none
+  std::string certificate;    ///< the URI in the client certificate, if an accepted authority signed it
+  std::string project;  ///< the header Tessera-Project, unchanged: the project for which an operator acts; empty: none
 };
 
-/// gRPC's error with the Failure that its details hold.
+/// Converts gRPC's error, with the Failure in its details.
 absl::Status fromGrpc(const grpc::Status& status);
 
-/// Calls of the services in this process, which see who called as they do elsewhere: the same gate, the same checks.
-/// Thread-safe.
+/// Calls of the services in this process, through the same gate and checks as all others. Thread-safe.
 class Upstream {
  public:
   explicit Upstream(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)), stub_(channel_) {}
 
-  /// The context of a call for somebody, with a deadline.
+  /// Context of a call on behalf of the caller, with a deadline.
   static void prepare(grpc::ClientContext& context, const WebCaller& caller, std::chrono::milliseconds patience);
 
   absl::Status call(std::string_view method, const WebCaller& caller, const google::protobuf::Message& request,
                     google::protobuf::Message& response);
 
-  /// `length` bytes of a blob from `offset` on.
+  /// Reads `length` bytes of a blob from `offset`.
   absl::StatusOr<std::string> read(const WebCaller& caller, const std::string& sha256, int64_t offset, int64_t length);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }

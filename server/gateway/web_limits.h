@@ -6,31 +6,33 @@
 
 namespace tessera::server::gateway {
 
-/// What a stranger's browser, or something that pretends to be one, may take. Past a limit the connection ends, or the
-/// answer says so.
+/// Limits of browsers and of programs that pretend to be one. Beyond a limit the connection ends, or the answer is an
+/// error.
 struct WebLimits {
-  int max_connections = 256;                  ///< open at a time; a thread each
-  int max_connections_of_one = 64;            ///< of one machine, or one IPv6 network of /64
-  int max_watchers = 96;                      ///< event streams, each of which keeps its connection
-  int max_calls = 64;                         ///< being answered
-  int max_large = 24;                         ///< answers of more than kLargeBytes on their way; half of them to one
-  int max_reports = 8;                        ///< reports and plans on their way: each is held whole; half to one
-  std::chrono::milliseconds idle{15'000};     ///< between two requests
-  std::chrono::milliseconds request{10'000};  ///< from a request's first byte to its last
-  std::chrono::milliseconds answer{60'000};   ///< waited for a peer to take its answer, beside what its bytes earn
-  std::chrono::milliseconds beat{10'000};     ///< an event stream is not silent for longer
+  int max_connections = 256;               ///< concurrent; one thread each
+  int max_connections_of_one = 64;         ///< per host, or per IPv6 network of /64
+  int max_watchers = 96;                   ///< event streams; each keeps its connection
+  int max_calls = 64;                      ///< concurrent calls
+  int max_large = 24;                      ///< concurrent answers larger than kLargeBytes; half of them per host
+  int max_reports = 8;                     ///< concurrent reports and plans, each held in memory; half of them per host
+  std::chrono::milliseconds idle{15'000};  ///< between two requests
+  std::chrono::milliseconds request{10'000};  ///< from the first byte of a request to the last
+  std::chrono::milliseconds answer{
+      60'000};                             ///< wait for a peer to read its answer, plus time in proportion to its size
+  std::chrono::milliseconds beat{10'000};  ///< maximum silence of an event stream
 
   static constexpr size_t kMaxBodyBytes = 4 << 20;
   static constexpr size_t kMaxHeadBytes = 32 << 10;  ///< request line and headers
   static constexpr size_t kMaxPathBytes = 512;       ///< decoded, without the query
   static constexpr size_t kMaxParameters = 16;
-  static constexpr int64_t kMaxReportBytes =
-      16 << 20;  ///< of a report or plan as protobuf; as JSON it is about four times that
-  static constexpr size_t kMaxTraceSpans = 50'000;  ///< attempts of a job in one answer, about 250 bytes each
+  static constexpr int64_t kMaxReportBytes = 16
+                                             << 20;  ///< of a report or plan as protobuf; about four times that as JSON
+  static constexpr size_t kMaxTraceSpans = 50'000;   ///< attempts of a job in one answer, about 250 bytes each
   static constexpr size_t kLargeBytes = 256 << 10;
-  static constexpr int64_t kLeastBytesPerMs = 16;   ///< of an answer taken slowly: 16 kB earn a second
+  static constexpr int64_t kLeastBytesPerMs =
+      16;  ///< of an answer that is read slowly: 16 kB extend the time by a second
   static constexpr size_t kMaxBodyParts = 200'000;  ///< brackets and commas in a body: each may become a message
-  static constexpr size_t kMaxEventsAhead = 64;     ///< read for a watcher who has not taken them
+  static constexpr size_t kMaxEventsAhead = 64;     ///< read ahead of a slow browser
   static constexpr int kRequestsOfConnection = 1000;
   static constexpr std::chrono::milliseconds kCallPatience{30'000};
 };

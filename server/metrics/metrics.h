@@ -18,11 +18,11 @@
 
 namespace tessera::server {
 
-/// "build" of BUILD: how values of enums are called in labels.
+/// Label of an enum value: "build" for BUILD.
 std::string labelOf(const std::string& enum_name);
 
-/// What this process counted since it began, by Prometheus' conventions. Told where things happen, in memory alone;
-/// what the store knows is asked of it at each scrape (store_facts.h). Thread-safe.
+/// Counters of this process since its start, by Prometheus' conventions, in memory only. Figures of the store are read
+/// at each scrape (store_facts.h). Thread-safe.
 class Metrics : public Observer {
  public:
   Metrics();
@@ -30,12 +30,12 @@ class Metrics : public Observer {
   void happened(const Observations& seen) override;
   void committed(std::chrono::nanoseconds took, size_t transactions);
 
-  /// Of the slow reading of blobs that nobody asks for (retention/scrubber.h).
+  /// Bytes read by the scrubber (retention/scrubber.h).
   void scrubbed(int64_t bytes) { scrubbed_bytes_.Increment(static_cast<double>(bytes)); }
   void foundDamaged() { damaged_blobs_.Increment(); }
   void scrubPassEnded(int64_t now_us) { scrub_pass_end_.Set(static_cast<double>(now_us) / 1e6); }
 
-  /// Of a method's calls: one lookup when the first one comes.
+  /// Counters of one method, looked up once at its first call.
   struct Calls {
     prometheus::Histogram& seconds;
     std::string method;

@@ -18,32 +18,32 @@ namespace tessera::server {
 
 struct MonitoringOptions {
   std::vector<std::string> listen;  ///< host:port (port 0: any free one)
-  std::vector<std::string> hosts;   ///< names it goes by, as those of the web page
+  std::vector<std::string> hosts;   ///< host names, as those of the web page
   std::optional<Tls> tls;
-  /// Whether the bearer of a secret may read the metrics; unset: everybody may.
+  /// Whether a token permits reading the metrics; unset: no token is needed.
   std::function<absl::Status(const std::string& secret)> authorize;
 };
 
-/// What a monitoring system asks, on addresses of its own:
+/// HTTP listener for monitoring systems:
 ///
-///     /metrics   all counts, in Prometheus' text format
+///     /metrics   all figures, in Prometheus' text format
 ///     /healthz   200 while this process answers
-///     /readyz    200 while work can be taken: the store answers within two seconds, blobs can be written, and the
-///                service is not draining; else 503. Says which of them holds
+///     /readyz    200 while the service accepts work: the store answers within two seconds, blobs can be written,
+///                and it is not draining; otherwise 503 with the cause
 ///
-/// Health is told to everybody who reaches the address.
+/// Health checks need no credential.
 class Monitoring {
  public:
-  /// All but `options` must outlive it; work on `executor` may outlive a stop. FAILED_PRECONDITION when an address
+  /// Everything but `options` must outlive it; work on `executor` may outlive stop(). FAILED_PRECONDITION if an address
   /// cannot be listened on.
   static absl::StatusOr<std::unique_ptr<Monitoring>> start(const MonitoringOptions& options, const Metrics& metrics,
                                                            storage::Store& store, storage::BlobStore& blobs,
                                                            const Quotas& quotas, Clock& clock, Executor& executor);
   virtual ~Monitoring() = default;
 
-  /// Where it listens, ports filled in, in the order of `listen`.
+  /// Actual addresses, in the order of `listen`.
   virtual const std::vector<std::string>& addresses() const = 0;
-  /// Not ready from now on.
+  /// /readyz is 503 from now on.
   virtual void drain() = 0;
   /// Idempotent.
   virtual void stop() = 0;

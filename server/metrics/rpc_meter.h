@@ -10,11 +10,11 @@
 
 namespace tessera::server {
 
-/// Counts and times every call of a server, streams and refused ones included. `metrics` must outlive the server.
-/// Methods that none of the services has, whose names anybody may make up, count together as "unknown".
+/// Counts and times all calls of a server, including streams and rejected calls. `metrics` must outlive the server.
+/// Unknown methods are counted together as "unknown", since anyone can invent names.
 class RpcMeter : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  /// `services`: by their names, "tessera.v1.JobService". gRPC's own need not be named.
+  /// `services`: full names, "tessera.v1.JobService". gRPC's own services need not be listed.
   RpcMeter(Metrics& metrics, const std::vector<std::string>& services);
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override;
 

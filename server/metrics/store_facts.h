@@ -14,9 +14,9 @@
 
 namespace tessera::server {
 
-/// What the store knows at a scrape: queue, leases, workers, blobs. Reads on a snapshot beside the writer, by indices:
-/// with 100,000 queued jobs a scrape costs as much as with none, plus what is leased and which workers there are. Blobs
-/// are counted by walking their rows (some 10 ms per 100,000), at most once a minute.
+/// Figures of the store at a scrape: queue, leases, workers, blobs. Reads a snapshot concurrently with the writer,
+/// through indices: the cost depends on leases and workers, not on the length of the queue. Blobs are counted by a scan
+/// of their rows (about 10 ms per 100,000), at most once a minute.
 class StoreFacts {
  public:
   StoreFacts(storage::Store& store, storage::BlobStore& blobs, const Quotas& quotas, Clock& clock)
@@ -34,7 +34,7 @@ class StoreFacts {
   int64_t totals_until_us_ = 0;
 };
 
-/// This process's own, under the names that Prometheus' client libraries have agreed on.
+/// Figures of this process, under the usual names of Prometheus' client libraries.
 std::vector<prometheus::MetricFamily> processFacts();
 
 }  // namespace tessera::server

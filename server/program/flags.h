@@ -9,7 +9,7 @@
 
 namespace tessera::server {
 
-/// What tesserad is started with, as it was given; options.h makes of it what the service's parts take.
+/// Flags of tesserad, as given. options.h derives the options of the service's parts from them.
 struct Flags {
   std::string data_dir = "tessera-data";
   std::vector<std::string> listen = {"127.0.0.1:7400"};

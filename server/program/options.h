@@ -5,13 +5,13 @@
 #include "server/server.h"
 #include "server/supervisor/supervisor.h"
 
-/// What the parts of the service are started with, of tesserad's flags.
+/// Options of the service's parts, derived from tesserad's flags.
 namespace tessera::server {
 
-/// INVALID_ARGUMENT naming the flag for what cannot be served so.
+/// INVALID_ARGUMENT, naming the flag, for a combination that cannot be served.
 absl::StatusOr<ServerOptions> serverOptions(const Flags& flags);
 
-/// Said at the start. Later it may be missing for a moment, while a release is installed.
+/// Checked at the start only. Later the file may be missing for a moment, while a release is installed.
 absl::Status checkWorkerBinary(const Flags& flags);
 
 SupervisorOptions supervisorOptions(const Flags& flags, const Server& server);

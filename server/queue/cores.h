@@ -8,24 +8,24 @@
 #include "tessera/v1/storage.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
-/// Which cores of its host a task gets. What is timed has the cores that the host lends for that, and nothing else of
-/// the service runs there meanwhile: from when something is searched, other tasks are leased for the rest of the cores
-/// only, and a measurement waits for those that were leased for all of them. A host that has no core to spare, or lends
-/// fewer than a measurement has threads, is given to it as a whole.
+/// Decides which cores of a host a task gets. A measurement gets cores that the host lends for measurements, and no
+/// other task of the service runs there at the same time: while a search is in progress, other tasks are leased for the
+/// remaining cores only, and a measurement waits for tasks that were leased for all cores. A measurement gets the whole
+/// host if the host has no core to spare, or lends fewer cores than the measurement has threads.
 namespace tessera::server {
 
 struct CoreGrant {
   v1::CoreUse use = v1::CORE_USE_UNSPECIFIED;
-  int first = 0;  ///< MEASURING: of the lent ones
+  int first = 0;  ///< MEASURING: index of the first lent core
 };
 
-/// The host of one worker that asks for a task, as it is during one transaction.
+/// Placement on the host of one worker, during one transaction. Not thread-safe.
 class HostCores {
  public:
   HostCores(storage::Reader& reader, const v1::Worker& worker, int64_t now_us)
       : reader_(reader), worker_(worker), now_us_(now_us) {}
 
-  /// What `task` would get now; nothing when it has to wait.
+  /// The cores that `task` would get now; nullopt if it has to wait.
   absl::StatusOr<std::optional<CoreGrant>> place(const v1::Task& task);
 
  private:
@@ -38,12 +38,12 @@ class HostCores {
   const v1::Worker& worker_;
   int64_t now_us_;
   bool looked_ = false;
-  bool searching_ = false;             ///< something is or will be timed
-  bool whole_host_is_wanted_ = false;  ///< by a measurement that has waited for it
-  std::vector<v1::Task> here_;         ///< leased on this host
+  bool searching_ = false;             ///< whether a task of a search is leased or ready
+  bool whole_host_is_wanted_ = false;  ///< by a measurement that has waited for kPatienceUs
+  std::vector<v1::Task> here_;         ///< tasks leased to workers of this host
 };
 
-/// What tasks of a worker are known to run on.
+/// Name of the worker's host, or the worker's id if it has none.
 std::string hostOf(const v1::Worker& worker);
 
 }  // namespace tessera::server

@@ -11,27 +11,27 @@
 
 namespace tessera::server {
 
-/// Who takes turns: a client of one project is not that of another, whatever they are called.
+/// Key of a client in the fair queue. Clients of two projects differ even if their names are equal.
 std::string clientOf(const std::string& project, const std::string& client);
 
 bool isTerminal(v1::Job::State state);
 
-/// Notes that a job ended, for those who count them.
+/// Adds the job's end to the observations of the step.
 void noteEnd(Step& step, const v1::Job& job);
 
-/// Stores the job in its new state with the time of the change, and the StateChanged event. A terminal
-/// state is entered once: from another terminal state the answer is INTERNAL, and nothing is written.
+/// Stores the job in its new state, with the time of the change and a StateChanged event. INTERNAL, without a change,
+/// if the job is in a terminal state already.
 absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure);
 
-/// Events of a job behind `cursor`, as the store's eventsAfter(). A job that ended in the step that made it has stored
-/// none: its only one, of its state, is told from the job itself.
+/// Events of a job after `cursor`, as Reader::eventsAfter() returns them. A job that ended when it was created has no
+/// stored event; its single event is derived from the job.
 absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(storage::Reader& reader, const v1::Job& job, int64_t cursor,
                                                    int limit);
 
-/// Appends an event (job and sequence are filled in) to one job.
+/// Appends an event to a job; sets its job id and time.
 absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent event);
 
-/// Applies `change` to each living job of an action and stores it.
+/// Calls `change` for each living job of an action. `change` stores the job.
 absl::Status forLivingJobs(Step& step, const std::string& action_id,
                            const std::function<absl::Status(v1::Job&)>& change);
 

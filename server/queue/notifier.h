@@ -10,28 +10,29 @@
 
 namespace tessera::server {
 
-/// Who waits for what: the only state of the scheduler that lives in memory alone. Thread-safe.
+/// Wakes callers that wait for a task or for a change of a job. The only state of the queue that exists in memory
+/// alone. Thread-safe.
 ///
-/// Callbacks run on the publishing thread without a lock held and must return at once (post the work).
-/// One may still run while forget() returns; what it captures must own what it touches.
+/// Callbacks run on the publishing thread without a lock held and must return at once (post the work). A callback may
+/// still run while forget() returns, so it must own everything that it uses.
 class Notifier {
  public:
   using Callback = std::function<void()>;
   using Token = uint64_t;  ///< never 0
 
-  /// Rises with every publishTasks(). Read it before looking for a task, pass it to onTasks() when there
-  /// was none: a task that became ready in between wakes the waiter at once.
+  /// Increases with every publishTasks(). Read it before looking for a task, and pass it to onTasks() if there was
+  /// none: a task that became ready in between wakes the waiter at once.
   uint64_t taskGeneration();
-  /// Calls `wake` once: at once if the generation differs from `seen`, else when it is this waiter's turn.
+  /// Calls `wake` once: at once if the generation differs from `seen`, otherwise when this waiter is due.
   Token onTasks(uint64_t seen, Callback wake);
-  /// Calls `changed` after every change of the job, until forgotten. Subscribe first, then read.
+  /// Calls `changed` after every change of the job until forget(). Subscribe first, then read the job.
   Token onJob(const std::string& job_id, Callback changed);
   void forget(Token token);
 
-  /// Wakes as many waiters as there are new tasks, those that wait longest. One that is woken and finds nothing it can
-  /// do, or has no use for it any more, calls notifyNext().
+  /// Wakes as many waiters as there are new tasks, the longest-waiting first. A woken waiter that cannot use a task
+  /// calls notifyNext().
   void publishTasks(int count);
-  /// Wakes one waiter that has not looked since the last task became ready, if there is one.
+  /// Wakes one waiter that has not looked since the last task became ready, if any.
   void notifyNext();
   void publishJobs(const std::set<std::string>& job_ids);
 
@@ -47,7 +48,7 @@ class Notifier {
   std::mutex mutex_;
   uint64_t generation_ = 0;
   Token next_token_ = 1;
-  std::map<Token, TaskWaiter> task_waiters_;  ///< by age: a waiter's token is given anew each time it waits
+  std::map<Token, TaskWaiter> task_waiters_;  ///< by age: a waiter gets a new token each time it waits
   std::map<Token, JobWaiter> job_waiters_;
   std::multimap<std::string, Token> waiters_of_job_;
 };

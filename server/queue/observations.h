@@ -9,29 +9,29 @@
 
 namespace tessera::server {
 
-/// Which of its rows an answer from the cache came from.
+/// The cache that was asked.
 enum class Cache {
-  kArtifact,  ///< of whole compilations
-  kObject,    ///< of the units they are built of
+  kArtifact,  ///< artifacts of whole compilations
+  kObject,    ///< objects of single units
 };
 
-/// What became of a look into the cache, and why.
+/// Result of a cache lookup, and its reason.
 enum class Lookup {
-  kStored,    ///< hit: made earlier
-  kShared,    ///< hit: made earlier, for another project
-  kInFlight,  ///< hit: being made for somebody else, and shared
-  kSkipped,   ///< miss: the request wants none of it
-  kNew,       ///< miss: nothing was made under this key
-  kDamaged,   ///< miss: it was, and its file is gone or has gone bad
+  kStored,    ///< hit: built earlier
+  kShared,    ///< hit: built earlier, for another project
+  kInFlight,  ///< hit: being built for another job, and shared with it
+  kSkipped,   ///< miss: the request skips the cache
+  kNew,       ///< miss: no entry under this key
+  kDamaged,   ///< miss: there is an entry, but its file is missing or damaged
 };
 
-/// What happened in a transaction that those who run the service want counted.
+/// Events of one transaction that metrics and the log report.
 struct Observations {
   struct Start {
     v1::TaskKind kind;
-    double waited_s;  ///< since it was ready, to its first lease
+    double waited_s;  ///< from ready to the first lease
   };
-  /// An attempt that ended: REASON_UNSPECIFIED well, CANCELLED because nobody wanted it any more.
+  /// The end of an attempt. REASON_UNSPECIFIED: it succeeded. CANCELLED: no job needs it any more.
   struct Attempt {
     v1::TaskKind kind;
     v1::Failure::Reason reason;
@@ -47,7 +47,7 @@ struct Observations {
     v1::Job::State state;
     v1::Failure::Reason reason;
     bool cached;
-    double took_s;  ///< since it was made
+    double took_s;  ///< since the job was created
   };
   struct Answer {
     Cache cache;
@@ -55,12 +55,12 @@ struct Observations {
   };
   std::vector<Start> starts;
   std::vector<Attempt> attempts;
-  std::vector<Phase> phases;  ///< of work that succeeded
+  std::vector<Phase> phases;  ///< of actions that succeeded
   std::vector<Answer> answers;
   std::vector<End> ends;
 };
 
-/// Told of them once they are durable, on the thread that waited for the commit: it must not wait.
+/// Receives observations after their transaction is durable, on the thread that waited for the commit. Must not block.
 class Observer {
  public:
   virtual ~Observer() = default;

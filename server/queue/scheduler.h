@@ -25,45 +25,47 @@
 
 namespace tessera::server {
 
-/// The state machine of jobs, actions, tasks and leases. Every call is one transaction of the store and
-/// answers when it is durable; nothing but wakeups and what a sweep remembers is kept in memory, so a new Scheduler on
-/// the same store goes on where the old one stopped, and several could share one. Thread-safe. Blocks for the length of
-/// a commit.
+/// State machine of jobs, actions, tasks and leases. Each call is one transaction of the store and returns once it is
+/// durable. Only waiting calls and the memory of the sweep are in the process, so a new Scheduler on the same store
+/// continues where the previous one stopped, and several may share a store. Thread-safe. Blocks for the duration of a
+/// commit.
 class Scheduler {
  public:
-  /// All but `rules` must outlive the scheduler.
+  /// Everything but `rules` must outlive the scheduler.
   Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& clock, IdSource& ids, const Workflow& workflow,
             Rules rules);
 
-  /// Creates a job from a checked request, answers it from the cache, or joins equal work in flight.
-  /// `target` is the resolved one of a compile or analyze request. A repeated request_id answers the job it made;
-  /// ALREADY_EXISTS when its content differs. MISSING_BLOB when a model, file or tensor is not uploaded.
-  /// With validate_only the answer has no id and nothing is stored.
-  /// The job is `project`'s: it finds, joins and reads nothing of another one's. RESOURCE_EXHAUSTED past its quotas.
-  /// `mode`: of a tune job. `store_files`: stores what came with the request, within the transaction of the job, and is
-  /// called where the project lacks something that the request names; its error is the answer. Not with validate_only.
+  /// Creates a job from a validated request, answers it from the cache, or joins equal work in progress. `target` is
+  /// the resolved target of a compile, tune or analyze request. A repeated request_id returns the job that it created;
+  /// ALREADY_EXISTS if the content differs. MISSING_BLOB if a model, file or tensor is not uploaded; RESOURCE_EXHAUSTED
+  /// beyond the project's quotas. With validate_only the result has no id and nothing is stored. The job never finds,
+  /// joins or reads anything of another project. `mode`: of a tune job.
+  ///
+  /// `store_files` stores files that came with the request, within the job's transaction. It is called if the project
+  /// lacks a file that the request names; its error is returned. Not called with validate_only.
   absl::StatusOr<v1::Job> createJob(v1::CreateJobRequest request, const v1::Target& target,
                                     const std::string& project = kDefaultProject,
                                     v1::TuneMode mode = v1::TUNE_MODE_UNSPECIFIED,
                                     const std::function<absl::Status()>& store_files = nullptr);
 
-  /// createJob() of a caller that does not wait for the commit: `done` gets the answer on `executor`, or before this
-  /// returns. `left`: whether the caller wants it no more; asked when its turn comes, and then CANCELLED and nothing is
-  /// done. `target`, and what `store_files` reads, live until `done` was called.
+  /// Asynchronous createJob(): calls `done` with the result on `executor`, or before this function returns. `left` says
+  /// whether the caller has disconnected; it is asked when the transaction begins, and if so nothing is stored and the
+  /// result is CANCELLED. `target`, and the data that `store_files` reads, must live until `done` has been called.
   void createJobThen(v1::CreateJobRequest request, const v1::Target& target, const std::string& project,
                      std::function<absl::Status()> store_files, std::function<bool()> left, Executor& executor,
                      std::function<void(absl::StatusOr<v1::Job>)> done);
 
-  /// Ends the job at once; the work behind it only when no other living job shares it. Idempotent.
+  /// Ends the job at once, and its work if no other living job shares it. Idempotent.
   absl::StatusOr<v1::Job> cancelJob(const std::string& job_id);
 
-  /// Announces a worker. A new process under a known id gives back what the old one held. PERMISSION_DENIED when the id
-  /// is that of a worker that is there and registered with another credential than `owner`'s.
+  /// Registers a worker. A new process under a known id returns the tasks of the old one to the queue.
+  /// PERMISSION_DENIED if a live worker with another `owner` (credential) has this id. FAILED_PRECONDITION if its
+  /// compiler or sandbox does not fit.
   absl::StatusOr<v1::RegisterWorkerResponse> registerWorker(const v1::RegisterWorkerRequest& request,
                                                             const std::string& owner = "");
 
-  /// The next task for a worker, or an empty answer. FAILED_PRECONDITION: register first. `trouble`: what the worker's
-  /// self-check found; with any, it gets nothing.
+  /// Leases the next task to a worker; an empty response if there is none. FAILED_PRECONDITION if the worker is not
+  /// registered. `trouble`: the finding of the worker's self-check; a worker with any gets no task.
   absl::StatusOr<v1::LeaseTaskResponse> leaseTask(const std::string& worker_id, const std::string& trouble = "",
                                                   const std::string& owner = "");
 
@@ -72,27 +74,27 @@ class Scheduler {
 
   absl::StatusOr<v1::HeartbeatResponse> heartbeat(const v1::HeartbeatRequest& request);
 
-  /// Files a result. ABORTED for a lost lease, FAILED_PRECONDITION when an output blob is not uploaded;
-  /// OK again for the repetition of an accepted report.
+  /// Stores a result. ABORTED if the lease is lost, FAILED_PRECONDITION if an output blob is not uploaded. A repetition
+  /// of an accepted report returns OK.
   absl::Status reportTask(const v1::ReportTaskRequest& sent);
 
   absl::StatusOr<v1::Worker> drainWorker(const std::string& worker_id, bool drain);
 
-  /// The worker's process is known to be gone: its tasks go back to the queue now, not at lease expiry.
+  /// The worker's process has ended: returns its tasks to the queue at once, without waiting for the leases to expire.
   absl::Status workerGone(const std::string& worker_id);
 
-  /// After a start: workers whose id is `local_prefix` and a number died with the former server; the others
-  /// could not reach it meanwhile, so their leases count anew from now.
+  /// Call once after a start. Workers whose id is `local_prefix` and a number ended with the previous server, so their
+  /// tasks are returned to the queue. The others could not reach the server meanwhile, so their leases start again from
+  /// now.
   absl::Status recover(const std::string& local_prefix);
 
-  /// Ends what is overdue: lost leases, queue deadlines, run deadlines a worker failed to enforce, silent
-  /// workers. Call it a few times a second.
+  /// Ends overdue leases, jobs and tasks, and marks silent workers as lost. Call it several times a second.
   absl::Status sweep();
 
-  /// While draining no task is leased.
+  /// While draining, no task is leased.
   void setDraining(bool draining) { draining_ = draining; }
 
-  /// Who is told what happened; must outlive the scheduler. Before the first call, or never.
+  /// `observer` must outlive the scheduler. Call before the first other call, or never.
   void setObserver(Observer* observer) { observer_ = observer; }
 
   /// Runs `body` as one transaction and publishes its effects after the commit.
@@ -102,14 +104,14 @@ class Scheduler {
   const Rules& rules() const { return rules_; }
 
  private:
-  /// The same, with what follows the commit on `executor`, `done` at its end.
+  /// Asynchronous transact(): continues after the commit on `executor`, with `done` last.
   void transactThen(std::function<absl::Status(Step&)> body, Executor& executor,
                     std::function<void(const absl::Status&)> done);
   absl::Status runStep(storage::Transaction& tx, const std::function<absl::Status(Step&)>& body, Effects& effects);
   void becameDurable(const Effects& effects);
   absl::Status findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids);
   absl::Status endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&));
-  /// Stores what is needed to run the task again; an empty digest when that is not possible.
+  /// Stores the task's specification, by which it can be run again. Empty digest if that fails.
   v1::Digest storeReproducer(const v1::TaskSpec& spec);
 
   storage::Store& store_;
@@ -122,18 +124,18 @@ class Scheduler {
   std::atomic<bool> draining_ = false;
   Observer* observer_ = nullptr;
 
-  // What a sweep remembers of the ones before it. Lost with the process, which only makes it more patient.
+  // Memory of the sweep. If it is lost with the process, the next sweeps only wait longer.
   std::mutex sweeping_;
   int64_t last_sweep_us_ = 0;
   int64_t leases_stand_until_us_ = 0;
   int64_t next_stranded_look_us_ = 0;
   struct Stranded {
     int64_t since_us = 0;
-    v1::Task task;  ///< of which only the kind and the needs are kept
+    v1::Task task;  ///< only its kind and needs are set
   };
-  std::map<std::string, Stranded> stranded_;  ///< ready tasks nobody can run
+  std::map<std::string, Stranded> stranded_;  ///< ready tasks that no live worker can run
 
-  /// What any scheduler on this store did wakes who waits here. The last member: it ends first.
+  /// Wakes local waiters after changes by any scheduler on this store. Last member, so that it ends first.
   const std::shared_ptr<void> listening_;
 };
 

@@ -4,7 +4,7 @@
 
 namespace tessera::server {
 
-/// Whether two secrets are the same, in a time that does not tell how much of them is.
+/// Whether two secrets are equal. The time does not depend on where they differ.
 inline bool equalSecrets(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) {
     return false;

@@ -15,15 +15,15 @@
 
 namespace tessera::server {
 
-/// What follows once the transaction is durable: whom to wake, and files that no row speaks of any more.
+/// Consequences of a transaction once it is durable.
 struct Effects {
   std::set<std::string> changed_jobs;
-  int tasks_ready = 0;                     ///< how many more workers have something to do
-  std::vector<std::string> dropped_blobs;  ///< by SHA-256
+  int tasks_ready = 0;                     ///< number of waiting workers to wake
+  std::vector<std::string> dropped_blobs;  ///< files to delete, by SHA-256
   Observations seen;
 };
 
-/// One transaction of the scheduler: the functions of queue/ and workflows/ take it and change the state within.
+/// One transaction of the scheduler. The functions of queue/ and workflows/ take it and change the state through it.
 struct Step {
   storage::Transaction& tx;
   storage::BlobStore& blobs;

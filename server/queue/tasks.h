@@ -8,57 +8,55 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// Transitions of single tasks and of the workers that hold them.
+/// State transitions of tasks, and of the workers that hold them.
 namespace tessera::server {
 
-/// The phase of a job in which tasks of this kind run: "plan", "build", "assemble", "execute", "profile", "analyze",
-/// "search", "measure".
+/// Name of the phase of a job that runs tasks of this kind: "plan", "build", "assemble", ...
 std::string phaseOf(v1::TaskKind kind);
 
-/// Stores a READY task for the action and links them. `key`: of what it is shared by; empty: it is the
-/// action's alone. `needs` where its host must be able to run
-/// an artifact.
+/// Stores a READY task and links it to the action. Tasks with an equal non-empty `key` can be shared (shareOrAddTask).
+/// `needs`: the code that the task's host must be able to run.
 absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
                                  const v1::CodeForm* needs = nullptr);
 
-/// The living task with this key, which is not empty, or a new one; `joined` says which. The action waits for it.
+/// Links the action to the living task with this key (not empty), or to a new one. Sets `joined` to whether there was
+/// one.
 absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
                                         const v1::CodeForm* needs, bool& joined);
 
-/// The same for a task that is all its spec says: living ones of the project with an equal spec are one. The action
-/// must be running: who joins a task that is under way sees no start.
+/// Likewise, with a key over the specification: living tasks of the project with equal specifications are shared. The
+/// action must be RUNNING, since joining a task in progress does not start it.
 absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs = nullptr);
 
-/// Makes a task that waits at least as urgent and as patient as the action asks for.
+/// Raises a waiting task to the action's urgency and run timeout.
 absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task);
 
-/// Takes the lease from its holder: the worker's row no longer lists the task.
+/// Removes the task from the row of the worker that holds it.
 absl::Status detachWorker(Step& step, const v1::Task& task);
 
-/// Whether a heartbeat or a report is of the task's newest lease: its token, its holder's name, and the secret that
-/// only the holder was told.
+/// Whether a heartbeat or report belongs to the task's newest lease: equal token, worker and secret.
 template <typename Request>
 bool showsNewestLease(const v1::Task& task, const Request& request) {
   return task.fencing_token() == request.fencing_token() && task.worker_id() == request.worker_id() &&
          !task.lease_secret().empty() && equalSecrets(task.lease_secret(), request.secret());
 }
 
-/// LEASED -> READY, in its old place in the queue.
+/// LEASED -> READY, with its place in the queue kept.
 absl::Status requeueTask(Step& step, v1::Task& task);
 absl::Status cancelTask(Step& step, v1::Task& task);
 
-/// An attempt ended with `failure`: retries it (proto/messages/failure_class.h says when and where), or fails the task
-/// and every action that waits for it. `reproducer` is the blob of the serialized TaskSpec (its `inputs` name all it
-/// reads), where there is one.
+/// An attempt has failed. Retries the task as proto/messages/failure_class.h says, or fails it and every action that
+/// waits for it. `reproducer`: blob of the serialized TaskSpec, whose `inputs` name everything that the task reads; may
+/// be empty.
 absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const v1::Digest& reproducer);
 
-/// READY or LEASED -> FAILED, and every action that waits for it.
+/// READY or LEASED -> FAILED, and the workflow decides about the actions that wait for it.
 absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure);
 
-/// Tells the jobs behind a task how an attempt ended; `failure` null: well.
+/// Adds an AttemptEnded event to the jobs that wait for the task. `failure` null: the attempt succeeded.
 absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure);
 
-/// Whether a failure of this reason comes with a reproducer if it is the task's last.
+/// Whether a final failure of this reason carries a reproducer.
 bool wantsReproducer(v1::Failure::Reason reason);
 
 }  // namespace tessera::server

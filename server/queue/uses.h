@@ -10,29 +10,30 @@
 #include "storage/store.h"
 #include "tessera/v1/artifact.pb.h"
 
-/// Notes of what is wanted. A collection (server/retention) deletes what nothing names and nobody wanted of late; what
-/// is chosen for it can be claimed until the transaction that deletes it. So whoever builds on an artifact, an object
-/// or a blob that is there notes its use in the same transaction in which it looks whether it is there.
+/// Times of last use. A collection (server/retention) deletes objects that nothing refers to and that were not used for
+/// a while. It deletes a candidate only if its time of last use has not changed. Code that starts to rely on an
+/// artifact, an object or a blob must therefore touch it in the same transaction in which it checks that it exists.
 namespace tessera::server {
 
-/// Uses are noted this coarsely: what is wanted all the time is not written all the time.
+/// Resolution of these times: objects in constant use are not written constantly.
 inline constexpr int64_t kUseGrainUs = int64_t{600} * 1'000'000;
-/// So long after its last use nothing is deleted, whatever the policy says. Much longer than the grain.
+/// Nothing is deleted within this time after its last use, whatever the policy says. Must be much longer than
+/// kUseGrainUs.
 inline constexpr int64_t kLeastKeepUs = int64_t{3600} * 1'000'000;
 
 absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
 
-/// Whether the blob is there, and its use is noted.
+/// Returns whether the blob exists, and touches it.
 absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256);
 
-/// What a message names of blobs and artifacts.
+/// The digests in a message, of blobs and artifacts.
 std::set<std::string> namedIn(const google::protobuf::Message& message);
 
-/// Notes the use of every one of them, of the project.
+/// Touches each of them, in the project.
 absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& names);
 
-/// The same of an artifact. What it names is looked at where its own use is not noted yet: as long as it is kept, a
-/// collection keeps what it names.
+/// Touches an artifact and everything that it refers to. Skips the latter if the artifact was touched recently: a kept
+/// artifact keeps its references.
 absl::Status touchAll(Step& step, const std::string& project, const v1::Artifact& artifact);
 
 }  // namespace tessera::server

@@ -8,42 +8,42 @@
 #include "tessera/v1/storage.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
-/// Who may have which task, and what a worker's faults lead to.
+/// Which worker may run which task, and the consequences of a worker's faults.
 ///
-/// A worker whose attempts fail through its own fault (a full disk, processes that cannot start, broken transfers) gets
-/// nothing for a while after some of them in a row, for longer each time, and then one task to show what it can do. So
-/// does one whose self-check found something, for as long as it says so.
+/// Consecutive attempts that fail through the worker's fault (a full disk, processes that cannot start, broken
+/// transfers) suspend it, each time for longer. After the pause it gets a single task. A worker whose self-check
+/// reports trouble gets no task until the report ends.
 namespace tessera::server {
 
-/// What the row should say: DRAINING stays, then SUSPENDED, then BUSY or IDLE by what it holds.
+/// State of a worker's row: DRAINING if set, else SUSPENDED, else BUSY or IDLE by the tasks that it holds.
 v1::Worker::State stateOf(const v1::Worker& worker, int64_t now_us);
 
-/// Whether it may be given one more task now, by its own state.
+/// Whether the worker's state permits one more lease.
 bool mayLease(const v1::Worker& worker, const Rules& rules, int64_t now_us);
 
-/// What the self-check of a worker that asks for work says: empty, or why it cannot do any.
+/// Stores the finding of the worker's self-check; empty: none.
 void noteSelfCheck(v1::Worker& worker, const std::string& trouble);
 
-/// It has done a task: what was held against it is over.
+/// The worker has finished a task: clears its faults.
 void noteWork(v1::Worker& worker);
 
-/// An attempt failed through its fault. Changes the row, if there is one.
+/// An attempt has failed through the worker's fault. No effect if the worker is not registered.
 absl::Status noteFault(Step& step, const std::string& worker_id, const std::string& why);
 
-/// The clock may have been set while the server was down, and nobody is paused or thought alive for that: pauses last
-/// at most as long as when they began, and nobody was seen later than now.
+/// Corrects times after a start, because the clock may have been set meanwhile: a pause lasts at most as long as a new
+/// one would, and no worker was last seen in the future.
 absl::Status resetWorkerTimes(Step& step);
 
-/// Whether tasks of this kind, with these needs, can run there at all.
+/// Whether the worker accepts this kind of task and its host meets the task's needs.
 bool canRun(const v1::Worker& worker, const v1::Task& task);
 
-/// Whether some worker that is there, takes work and has not failed this task could run it; `but` is left out.
+/// Whether a live worker other than `but` accepts work, has not failed this task, and can run it.
 absl::StatusOr<bool> anotherLives(storage::Reader& reader, const v1::Task& task, const std::string& but);
 
-/// Whether any worker that is there and takes work could run it.
+/// Whether any live worker that accepts work can run the task.
 absl::StatusOr<bool> somebodyCanRun(storage::Reader& reader, const v1::Task& task);
 
-/// Whether this worker should have it: it can run it, and has not failed it while somebody else could do it.
+/// Whether this worker should run the task: it can, and if it has failed the task before, no other live worker can.
 absl::StatusOr<bool> suits(storage::Reader& reader, const v1::Worker& worker, const v1::Task& task);
 
 }  // namespace tessera::server

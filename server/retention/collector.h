@@ -17,30 +17,30 @@
 
 namespace tessera::server {
 
-/// Deletes what the policy no longer keeps, and then the blobs that nothing names.
+/// Deletes what the policy no longer keeps, and then the blobs that nothing refers to.
 ///
-/// What is deleted is chosen on a snapshot and asked about again in the transaction that deletes it: all that claims an
-/// artifact, an object or a blob after the snapshot (a job, a lookup before an upload, a result) notes its use within
-/// the claim's own transaction (scheduler/uses.h), and there is one writer. Blobs go in two steps: their rows say that
-/// they are lost, durably; then their files go, and the rows with them, of those that nobody has sent again. Whatever
-/// ends in between, no row speaks of a file that is gone; what is left a later collection finds.
+/// Candidates are chosen on a snapshot and checked again in the transaction that deletes them. Whatever starts to rely
+/// on an artifact, an object or a blob after the snapshot (a job, a look-up before an upload, a result) touches it in
+/// its own transaction (queue/uses.h), and there is one writer. Blobs are deleted in two steps: first their rows are
+/// durably marked as lost; then the files are deleted, and the rows with them, unless the blob has been uploaded again.
+/// At every crash point no row refers to a missing file; a later collection finds the rest.
 class Collector {
  public:
   Collector(storage::Store& store, storage::BlobStore& blobs, Clock& clock)
       : store_(store), blobs_(blobs), clock_(clock) {}
 
-  /// ABORTED while another one is at it.
+  /// ABORTED while another collection is in progress.
   absl::StatusOr<v1::CollectGarbageResponse> collect(const v1::RetentionPolicy& policy, bool dry_run);
 
-  /// What does not fit: things that name blobs that are not there, or of another size; with `read_blobs` damaged files
-  /// too.
+  /// Lists inconsistencies: objects that refer to missing blobs or to blobs of another size; with `read_blobs` also
+  /// damaged files.
   absl::StatusOr<v1::VerifyStorageResponse> verify(bool read_blobs);
 
-  /// Deletes one thing of a project at the operator's word. NOT_FOUND without it, FAILED_PRECONDITION while something
-  /// needs it or it is pinned.
+  /// Deletes one object of a project at an operator's request. NOT_FOUND if there is none; FAILED_PRECONDITION if
+  /// another object needs it or it is pinned.
   absl::Status erase(const v1::DeleteRequest& request, const std::string& project);
 
-  /// Ends a collection early; from any thread.
+  /// Ends a collection early. May be called from any thread.
   void stop() { stopping_ = true; }
 
  private:
@@ -51,8 +51,8 @@ class Collector {
     int64_t bytes = 0;
   };
 
-  /// Every SHA-256 that anything stored names; `living`: only what is not yet over, or is pinned; otherwise also, as
-  /// holdKey(), what things of each project name.
+  /// Every SHA-256 that a stored object refers to. `living`: only objects that have not ended or are pinned; otherwise
+  /// also the references of each project, as holdKey().
   absl::Status mark(storage::Reader& reader, bool living, Names& names) const;
   absl::Status chooseJobs(storage::Reader& reader, const v1::RetentionPolicy& policy, std::vector<Victim>& jobs,
                           std::vector<Victim>& events) const;

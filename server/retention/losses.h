@@ -8,9 +8,9 @@
 
 namespace tessera::server {
 
-/// Somebody who reads a blob met no file, or bytes that are not its own (which BlobStore::get sets aside). Unless a
-/// sound file is there by now, the blob's row says that it is lost: who names it next sends it, or makes it anew.
-/// Whether the row says so since this call: false too where the blob was deleted, or its loss was known.
+/// Call after reading a blob whose file is missing or damaged (BlobStore::get sets damaged files aside). Marks the
+/// blob's row as lost, unless a sound file exists by now; the next request that names it uploads or builds it again.
+/// Returns whether this call has marked it: false if the blob was deleted, or was marked already.
 absl::StatusOr<bool> noteLoss(storage::Store& store, storage::BlobStore& blobs, const std::string& sha256);
 
 }  // namespace tessera::server

@@ -13,14 +13,14 @@
 
 namespace tessera::server {
 
-/// Takes in blobs that come whole within a message, and tells which are there already.
+/// Stores blobs that arrive whole within a message, and reports which exist already.
 class BlobIntake {
  public:
   BlobIntake(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Quotas& quotas, const Limits& limits)
       : clock_(clock), store_(store), blobs_(blobs), quotas_(quotas), limits_(limits) {}
 
   struct Sent {
-    std::string field;  ///< where its digest stands in the request
+    std::string field;  ///< field of the request that has the digest
     const v1::Digest& digest;
     const std::string& data;
   };
@@ -29,29 +29,29 @@ class BlobIntake {
     bool existed = false;
   };
 
-  /// One outcome for each, in the same order; what is OK is durable, belongs to the caller's project, and is not
-  /// collected soon. Of what is there and in use nothing is written. A status of its own says that nothing was taken
-  /// in.
+  /// Returns one outcome for each blob, in order. A blob with an OK outcome is durable, belongs to the caller's
+  /// project, and is not collected soon. Nothing is written for a blob that exists and was used recently. An error
+  /// status means that nothing was stored.
   absl::StatusOr<std::vector<Outcome>> take(const Caller& caller, const std::vector<Sent>& sent);
 
-  /// Whether the bytes of all are what their digests say.
+  /// Checks that the bytes of all match their digests.
   absl::Status check(const std::vector<Sent>& sent) const;
-  /// Whether all may be stored within a transaction, since their bytes become rows.
+  /// Whether all may be stored within a transaction, because their bytes become rows.
   bool becomeRows(const std::vector<Sent>& sent) const;
-  /// Of checked ones that become rows: stores what `project` lacks of them, as a part of the caller's transaction.
+  /// Stores the blobs that `project` lacks, as part of the caller's transaction. They must be checked and become rows.
   absl::Status storeWithin(const std::string& project, const std::vector<Sent>& sent);
 
-  /// Of these, those that are there with row and file and that the caller may read; they will be named soon, so no
-  /// collection takes them now.
+  /// Of these blobs, the ones that exist and that the caller may read. Touches them, since the caller will refer to
+  /// them soon.
   absl::StatusOr<std::set<std::string>> claimPresent(const Caller& caller, const std::vector<std::string>& sha256s);
 
  private:
-  /// Whether the bytes are what the digest says.
+  /// Checks that the bytes match the digest.
   absl::Status checkBytes(const Sent& blob) const;
-  /// Stores the file of one for which there is room, where its bytes do not become a row. Its rows are put later, with
-  /// those of others.
+  /// Stores the file of a blob within its limits, unless its bytes become a row. Its rows are stored later, together
+  /// with others.
   absl::Status storeFile(const std::string& project, const Sent& blob);
-  /// The row that says it is there, and that of its bytes.
+  /// Stores the rows of the blob and of its bytes.
   absl::Status storeRows(const std::string& project, const Sent& blob);
 
   Clock& clock_;

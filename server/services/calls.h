@@ -16,14 +16,13 @@
 
 namespace tessera::server {
 
-/// Where a call's body runs: on the executor, or at once on gRPC's own thread, where it must neither wait nor take
+/// Where the body of a call runs: on the executor, or at once on gRPC's thread, where it must neither block nor take
 /// long.
 enum class Run { kOnExecutor, kHere };
 
-/// Answers a unary call with what `body` says, run with the caller and with what to call with the
-/// answer: once, on any thread. The request and the response live until then. A call that the gate refuses, or that was
-/// cancelled while it waited for the executor, has no effect. `made`: an answer that names what the call has made, for
-/// the audit log.
+/// Answers a unary call. `body` is called with the caller and with a function that it must call with the status, once,
+/// on any thread. Request and response live until then. A call that the gate rejects, or that was cancelled while it
+/// waited for the executor, has no effect. `made`: the response, if it names a created object, for the audit log.
 template <typename Request, typename Body>
 grpc::ServerUnaryReactor* answerLater(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
                                       const Request& request, Body body,
@@ -56,7 +55,7 @@ grpc::ServerUnaryReactor* answerLater(grpc::CallbackServerContext* context, Gate
   return reactor;
 }
 
-/// The same with what `body` returns.
+/// Likewise, with the status that `body` returns.
 template <typename Request, typename Body>
 grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Gate& gate, Right right, Executor& executor,
                                  const Request& request, Body body, const google::protobuf::Message* made = nullptr) {
@@ -72,7 +71,7 @@ grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext* context, Gate& gat
       made);
 }
 
-/// A call that ends with an error at once; `Reactor` is gRPC's of its kind.
+/// A call that ends at once with an error. `Reactor`: gRPC's class of this kind of call.
 template <typename Reactor>
 class Refusal : public Reactor {
  public:
@@ -80,11 +79,11 @@ class Refusal : public Reactor {
   void OnDone() override { delete this; }
 };
 
-/// Runs `advance` on the executor after every wake(), never twice at a time; wakes during a run cause one
-/// more run. So a call's state needs no lock: everything that happens (a write finished, the job changed,
-/// the client left) is a wake, and advance() looks at what is new.
+/// A call that waits for events. Runs `advance` on the executor after each wake(), never twice at a time; a wake()
+/// during a run causes one more run. The state of a call therefore needs no lock: every event (a write finished, the
+/// job changed, the client disconnected) is a wake(), and advance() looks for changes.
 ///
-/// A call is owned by itself from start() until gRPC's OnDone; wakeups hold it weakly or share it.
+/// A call owns itself from start() until gRPC's OnDone. Callbacks of the notifier refer to it weakly or share it.
 class WakeableCall : public std::enable_shared_from_this<WakeableCall> {
  public:
   explicit WakeableCall(Executor& executor) : executor_(executor) {}
@@ -96,7 +95,7 @@ class WakeableCall : public std::enable_shared_from_this<WakeableCall> {
     }
   }
 
-  /// A callback that wakes the call as long as the call lives.
+  /// A callback that wakes the call if it still lives.
   std::function<void()> waker() {
     return [weak = weak_from_this()] {
       if (auto self = weak.lock()) {
@@ -107,14 +106,14 @@ class WakeableCall : public std::enable_shared_from_this<WakeableCall> {
 
  protected:
   virtual void advance() = 0;
-  /// `ticket`: of the gate, given back with the call.
+  /// `ticket`: from the gate; released with the call.
   void keepAlive(std::shared_ptr<Ticket> ticket) {
     ticket_ = std::move(ticket);
     self_ = shared_from_this();
   }
   void release() { self_.reset(); }
   Ticket& ticket() { return *ticket_; }
-  /// The call's last word.
+  /// The final status of the call, after recording it.
   grpc::Status finalStatus(const absl::Status& status) {
     ticket_->answered(status);
     return toGrpc(status);
@@ -125,7 +124,7 @@ class WakeableCall : public std::enable_shared_from_this<WakeableCall> {
     int seen = wakes_.load();
     do {
       advance();
-      // Another wake may have come in: only the count seen before the run is served by it.
+      // A wake() that came during the run is not among those seen, and causes another run.
     } while (wakes_.fetch_sub(seen) != seen && (seen = wakes_.load()) > 0);
   }
 

@@ -13,8 +13,8 @@
 
 namespace tessera::server {
 
-/// One DownloadBlob stream: reads a chunk when the one before is taken, so a slow client holds one chunk
-/// and no thread. A download of the whole blob is hashed on the way and ends in DATA_LOSS on a mismatch.
+/// One DownloadBlob stream. Reads a chunk when the previous one is sent, so that a slow client holds one chunk and no
+/// thread. A download of a whole blob is hashed, and ends with DATA_LOSS if the digest differs.
 class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, public WakeableCall {
  public:
   static grpc::ServerWriteReactor<v1::DownloadBlobResponse>* start(Gate::Admission admission, storage::Store& store,
@@ -37,7 +37,7 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
   absl::Status begin();
   absl::Status readChunk();
   absl::Status verify();
-  /// What a read ended with. Where the bytes are lost, the blob's row says so from now on.
+  /// Ends with the status of a read. If the bytes are damaged, marks the blob as lost.
   absl::Status noted(const absl::Status& status);
   void finish(const absl::Status& status);
 
@@ -49,7 +49,7 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
   bool finished_ = false;
   int64_t next_ = 0;  ///< offset of the next chunk
   int64_t end_ = 0;
-  std::optional<Sha256> hash_;  ///< of a whole download
+  std::optional<Sha256> hash_;  ///< for a download of the whole blob
   v1::DownloadBlobResponse message_;
   std::atomic<bool> writing_ = false;
   std::atomic<bool> gone_ = false;

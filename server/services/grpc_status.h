@@ -6,9 +6,9 @@
 
 namespace tessera::server {
 
-/// Our status as gRPC's. The codes are the same numbers; when the status carries a Failure, `error_details` is a
-/// google.rpc.Status with it, so that a client can show what was found, what is accepted and how to fix it. Both travel
-/// in the call's trailer, which HTTP/2 peers bound (8 KiB): longer texts are cut, and say so.
+/// Converts a status. The codes have equal numbers. If the status carries a Failure, `error_details` is a
+/// google.rpc.Status with it, so that clients can show the found value, the accepted values and the remedy. Both are
+/// sent in the trailer, which HTTP/2 peers limit to 8 KiB; longer texts are cut and marked as cut.
 grpc::Status toGrpc(const absl::Status& status);
 
 }  // namespace tessera::server

@@ -10,8 +10,8 @@
 
 namespace tessera::server {
 
-/// One ImportRecords stream: a message's records are stored in one transaction before the next is read, so a stream
-/// that breaks off has stored whole messages and can be sent again.
+/// One ImportRecords stream. The records of a message are stored in one transaction before the next message is read. A
+/// broken stream has therefore stored whole messages, and can be repeated.
 class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, public WakeableCall {
  public:
   static grpc::ServerReadReactor<v1::ImportRecordsRequest>* start(std::shared_ptr<Ticket> ticket, std::string project,
@@ -31,11 +31,11 @@ class ImportCall : public grpc::ServerReadReactor<v1::ImportRecordsRequest>, pub
   absl::Status take();
   void finish(const absl::Status& status);
 
-  const std::string project_;  ///< whose the records become
+  const std::string project_;  ///< owner of the imported records
   storage::Store& store_;
   v1::ImportRecordsResponse* response_;
   v1::ImportRecordsRequest message_;
-  int64_t seen_ = 0;  ///< records of all messages so far
+  int64_t seen_ = 0;  ///< records in all messages so far
   bool validate_only_ = false;
   bool finished_ = false;
   std::atomic<Read> read_ = Read::kPending;

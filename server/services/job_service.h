@@ -12,7 +12,7 @@
 
 namespace tessera::server {
 
-/// Lists leave out the bytes of inline tensors: a page of them would not fit a message. GetJob has them.
+/// Lists omit the bytes of inline tensors, since a page with them would exceed the size of a message. GetJob has them.
 class JobService : public v1::JobService::CallbackService {
  public:
   JobService(Scheduler& scheduler, storage::Store& store, TargetCatalog& targets, Gate& gate, const TokenBook& tokens,
@@ -26,9 +26,9 @@ class JobService : public v1::JobService::CallbackService {
         limits_(limits),
         intake_(intake) {}
 
-  /// What CreateJob does with a request of this caller's, waiting for it.
+  /// Does the work of CreateJob for this caller, and waits for it.
   absl::StatusOr<v1::Job> submit(const v1::CreateJobRequest& request, const Caller& caller, v1::TuneMode mode);
-  /// PERMISSION_DENIED unless the job is the caller's, or the caller an operator.
+  /// PERMISSION_DENIED unless the job is the caller's own, or the caller is an operator.
   absl::Status checkOwner(const std::string& job_id, const Caller& caller);
 
   grpc::ServerUnaryReactor* CreateJob(grpc::CallbackServerContext* context, const v1::CreateJobRequest* request,
@@ -45,19 +45,19 @@ class JobService : public v1::JobService::CallbackService {
                                        v1::ExplainKeyResponse* response) override;
 
  private:
-  /// A checked request, as the scheduler takes it. The request that it was made of outlives it.
+  /// A validated request in the form that the scheduler takes. Refers to the original request, which must outlive it.
   struct Submission {
     v1::CreateJobRequest request;
-    std::shared_ptr<const v1::Target> target;  ///< null: it needs none
+    std::shared_ptr<const v1::Target> target;  ///< null if the request needs none
     std::string project;
     std::function<absl::Status()> store_files;
 
     const v1::Target& targetOrNone() const { return target ? *target : v1::Target::default_instance(); }
   };
   absl::StatusOr<Submission> prepare(const v1::CreateJobRequest& request, const Caller& caller);
-  /// Whether prepare() asks neither the store nor the disk, and is short.
+  /// Whether prepare() needs neither the store nor the disk, and is short.
   bool preparesAtOnce(const v1::CreateJobRequest& request) const;
-  /// Stores what came within a request: all of it, or the first fault is the answer.
+  /// Stores all files that came with a request; the first error ends it.
   absl::Status takeFiles(const std::vector<BlobIntake::Sent>& sent, const Caller& caller);
 
   Scheduler& scheduler_;

@@ -13,8 +13,8 @@
 
 namespace tessera::server {
 
-/// One LeaseTask call: answers with a task, or empty after its wait. While it waits it holds no thread;
-/// a task that becomes ready wakes it at once.
+/// One LeaseTask call: returns a task, or an empty response after the wait time. While it waits it holds no thread; a
+/// task that becomes ready wakes it.
 class LeaseCall : public grpc::ServerUnaryReactor, public WakeableCall {
  public:
   static grpc::ServerUnaryReactor* start(std::shared_ptr<Ticket> ticket, Scheduler& scheduler,
@@ -35,7 +35,7 @@ class LeaseCall : public grpc::ServerUnaryReactor, public WakeableCall {
         response_(response) {}
   void advance() override;
   absl::Status begin();
-  /// Small inputs go with the lease.
+  /// Adds small inputs of the task to the lease.
   void enclose(v1::Lease& lease);
   void giveBack();
   void finish(const absl::Status& status);
@@ -43,7 +43,7 @@ class LeaseCall : public grpc::ServerUnaryReactor, public WakeableCall {
   Scheduler& scheduler_;
   storage::BlobStore& blobs_;
   const v1::LeaseTaskRequest request_;
-  const std::string owner_;  ///< whose credential the worker shows
+  const std::string owner_;  ///< the worker's credential
   v1::LeaseTaskResponse* response_;
   grpc::Alarm alarm_;
   Notifier::Token waiting_ = 0;

@@ -6,7 +6,8 @@
 #include "server/access/access.h"
 #include "storage/store.h"
 
-/// Things by id, of those that the caller may see. What is another project's is not there, in the same words.
+/// Look-ups by id among the objects that the caller can see. An object of another project gives the same error as a
+/// missing one.
 namespace tessera::server {
 
 inline absl::StatusOr<v1::Job> jobOf(storage::Reader& reader, const Caller& caller, const std::string& id) {
@@ -24,10 +25,10 @@ inline absl::StatusOr<v1::Artifact> artifactOf(storage::Reader& reader, const Ca
   return project.ok() ? reader.getArtifact(*project, id) : project.status();
 }
 
-/// Workers read what their tasks name, whoever's it is; an operator may ask for all projects'.
+/// Workers read the inputs of their tasks, of all projects. An operator may request all projects.
 inline bool seesAllBlobs(const Caller& caller) { return caller.role == v1::WORKER || caller.every_project; }
 
-/// Whether the caller may read the blob: its project has sent the bytes, or a worker made them for it.
+/// Whether the caller may read the blob: its project has uploaded the bytes, or a worker has produced them for it.
 inline absl::StatusOr<bool> mayRead(storage::Reader& reader, const Caller& caller, const std::string& sha256) {
   return seesAllBlobs(caller) ? true : reader.holdsBlob(caller.project, sha256);
 }

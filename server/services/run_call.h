@@ -13,11 +13,11 @@
 
 namespace tessera::server {
 
-/// A unary call that is a job: creates it, waits for its end, cancels it when the client goes away, unless the request
-/// has a name under which it can be asked for again.
+/// A unary call that is a job: creates it and waits for its end. Cancels it if the client disconnects, unless the
+/// request has an id by which the result can be requested again.
 class RunCall : public grpc::ServerUnaryReactor, public WakeableCall {
  public:
-  using Answer = std::function<void(const v1::Job& job)>;  ///< fills the response from the finished job
+  using Answer = std::function<void(const v1::Job& job)>;  ///< copies the result of the finished job to the response
 
   static grpc::ServerUnaryReactor* start(Gate::Admission admission, Scheduler& scheduler, storage::Store& store,
                                          Executor& executor, const Limits& limits, v1::CreateJobRequest request,

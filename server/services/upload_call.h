@@ -15,9 +15,10 @@
 
 namespace tessera::server {
 
-/// One UploadBlob stream: one chunk in memory, written before the next is read. A stream that breaks off
-/// keeps what was written; the client resumes at what QueryUpload says. A project that may not read a blob yet sends
-/// all of it, whether or not the service has it from others: to know a digest is not to have what it is of.
+/// One UploadBlob stream. Holds one chunk in memory, and writes it before it reads the next. A broken stream keeps its
+/// written bytes; the client resumes at the offset that QueryUpload returns. A project that cannot read the blob yet
+/// must send all of its bytes, even if the service has them from another project: knowing a digest does not prove
+/// possession of the content.
 class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public WakeableCall {
  public:
   static grpc::ServerReadReactor<v1::UploadBlobRequest>* start(Gate::Admission admission, Clock& clock,
@@ -62,15 +63,15 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
   v1::Digest digest_;
   std::unique_ptr<storage::BlobStore::Upload> upload_;
   bool begun_ = false;
-  std::string project_;   ///< that may read the blob in the end; empty: a worker's, whose report says for whom it is
-  int64_t received_ = 0;  ///< of the blob, what lay before the first message included
-  bool existed_ = false;  ///< and the caller may read it: no bytes are asked for
+  std::string project_;   ///< that will hold the blob; empty for a worker, whose report names the project
+  int64_t received_ = 0;  ///< bytes of the blob so far, including those of earlier streams
+  bool existed_ = false;  ///< the blob exists and the caller may read it: no bytes are needed
   bool finished_ = false;
   std::atomic<Read> read_ = Read::kPending;
   std::atomic<bool> gone_ = false;
   std::unique_ptr<grpc::Alarm> silence_;
-  std::atomic<int64_t> reading_ = 0;  ///< number of the read under way; rises when it begins and when it ends
-  std::atomic<int64_t> silent_ = 0;   ///< that of one for which the client sent nothing for too long
+  std::atomic<int64_t> reading_ = 0;  ///< number of the read in progress; increases when a read begins and when it ends
+  std::atomic<int64_t> silent_ = 0;   ///< number of a read for which the client sent nothing for too long
 };
 
 }  // namespace tessera::server

@@ -9,7 +9,7 @@
 
 namespace tessera::server {
 
-/// Artifacts that get better while their tune jobs go on. A tune job is created as `jobs` creates all of them.
+/// Artifacts of tune jobs and their versions. Creates tune jobs through `jobs`.
 class VersionsService : public v1::ArtifactVersionService::CallbackService {
  public:
   VersionsService(JobService& jobs, Scheduler& scheduler, storage::Store& store, Gate& gate, Executor& executor)

@@ -8,8 +8,8 @@
 
 namespace tessera::server {
 
-/// One WatchJob stream: the events from the cursor on. It ends after the terminal event, or at once when that lies
-/// before the cursor.
+/// One WatchJob stream: events from the cursor on. Ends after the terminal event, or at once if that is before the
+/// cursor.
 class WatchCall : public WatchStream<v1::WatchJobResponse> {
  public:
   static grpc::ServerWriteReactor<v1::WatchJobResponse>* start(Gate::Admission admission, Notifier& notifier,

@@ -11,8 +11,8 @@
 
 namespace tessera::server {
 
-/// A stream of what a job has more and more of: from the store, in order, until the job has ended. Memory holds one
-/// batch.
+/// A stream of a job's events or versions: from the store, in order, until the job has ended. Holds one batch in
+/// memory.
 template <typename Response>
 class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCall {
  public:
@@ -35,32 +35,32 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
  protected:
   struct Batch {
     std::vector<Response> messages;
-    bool job_ended = false;  ///< as of this look: what is not in the messages will never be, unless ...
-    bool cut = false;        ///< ... there are more than were read at once
+    bool job_ended = false;  ///< when the batch was read; then later batches are empty, unless ...
+    bool cut = false;        ///< ... there were more messages than a batch holds
     bool isLast() const { return job_ended && !cut; }
   };
 
   WatchStream(Caller caller, Notifier& notifier, Executor& executor)
       : WakeableCall(executor), caller_(std::move(caller)), notifier_(notifier) {}
 
-  /// Owned by itself from here on.
+  /// From here on the call owns itself.
   void begin(std::shared_ptr<Ticket> ticket, const std::string& job_id) {
     keepAlive(std::move(ticket));
-    // Subscribed before the first look, so that no change falls in between.
+    // Subscribe before the first read, so that no change is missed.
     subscription_ = notifier_.onJob(job_id, [weak = this->weak_from_this()] {
       if (auto self = std::static_pointer_cast<WatchStream>(weak.lock())) {
         self->changed_ = true;
         self->wake();
       }
     });
-    this->StartSendInitialMetadata();  // the client hears that somebody is there, though there be nothing for long
+    this->StartSendInitialMetadata();  // tells the client that the stream is open, even if no message follows for long
     wake();
   }
 
   const Caller& caller() const { return caller_; }
 
  private:
-  /// What comes behind what it gave before, or no messages for now. An error ends the stream.
+  /// Returns the messages after the previous batch, or none if there are none yet. An error ends the stream.
   virtual absl::StatusOr<Batch> fetch() = 0;
 
   void advance() override {
@@ -82,13 +82,13 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
       if (batch_.isLast()) {
         finish(absl::OkStatus());
       }
-      return;  // what there was is written, and nothing came since
+      return;  // all messages so far are written
     }
     const Response* const message = &batch_.messages[next_++];
     const bool more_at_once = next_ < batch_.messages.size() || batch_.isLast();
     writing_ = true;
-    // What follows each other at once travels together, the status too. It is no part of the last write: of a message
-    // that was sent with it, gRPC's transport within a process sometimes never says that it is done.
+    // Consecutive messages are sent together, as is the status. The status is not part of the last write: gRPC's in-
+    // process transport sometimes never reports the end of a message that is sent with it.
     this->StartWrite(message, more_at_once ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
   }
 
@@ -100,10 +100,10 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
   const Caller caller_;
   Notifier& notifier_;
   Notifier::Token subscription_ = 0;
-  Batch batch_;      ///< a message must outlive its write: replaced when the last one is written
-  size_t next_ = 0;  ///< first message of the batch that is not yet written
+  Batch batch_;      ///< messages must outlive their writes: replaced only after the last one is written
+  size_t next_ = 0;  ///< first message of the batch that is not written yet
   bool finished_ = false;
-  std::atomic<bool> changed_ = true;  ///< since the last look
+  std::atomic<bool> changed_ = true;  ///< since the last read
   std::atomic<bool> writing_ = false;
   std::atomic<bool> gone_ = false;
 };

@@ -6,8 +6,7 @@
 
 namespace tessera::server {
 
-/// One WatchArtifact stream: versions behind the cursor, until the job has ended. A choice that is made later is not
-/// waited for.
+/// One WatchArtifact stream: versions after the cursor, until the job has ended. Does not wait for later choices.
 class WatchVersionsCall : public WatchStream<v1::WatchArtifactResponse> {
  public:
   static grpc::ServerWriteReactor<v1::WatchArtifactResponse>* start(Gate::Admission admission, Notifier& notifier,
@@ -18,7 +17,7 @@ class WatchVersionsCall : public WatchStream<v1::WatchArtifactResponse> {
   WatchVersionsCall(Caller caller, Notifier& notifier, storage::Store& store, Executor& executor,
                     v1::WatchArtifactRequest request);
   absl::StatusOr<Batch> fetch() override;
-  /// The next versions behind the cursor, which moves: for those that only want the newest, that one.
+  /// Returns the versions after the cursor, and advances it; only the newest one if the request says so.
   absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsToSend(storage::Reader& reader);
 
   storage::Store& store_;

@@ -32,7 +32,7 @@ class WorkerService : public v1::WorkerService::CallbackService {
                                        v1::ReportTaskResponse* response) override;
 
  private:
-  /// Stores the files that came with a report, and leaves their digests.
+  /// Stores the files in a report, and leaves their digests there.
   absl::Status storeEnclosed(v1::TaskResult& result);
 
   Scheduler& scheduler_;

@@ -5,9 +5,9 @@
 
 namespace tessera::server::simulation {
 
-/// What must hold when the faults are over and everybody has had time; what does not goes to the world's problems.
-/// Nothing acknowledged is lost, every effect happened once, every job ended and for a reason that somebody gave it, no
-/// lease and no task is left over.
+/// Checks the invariants once the faults have ended and the system has settled; violations are added to the world's
+/// problems. Nothing acknowledged is lost, every effect happened once, every job has ended for a legitimate reason, and
+/// no lease or task remains.
 void checkClient(World& world, const Client& client);
 void checkLeftovers(World& world);
 

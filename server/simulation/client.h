@@ -8,7 +8,7 @@
 
 namespace tessera::server::simulation {
 
-/// One client: uploads models, asks for jobs one after the other, waits for their ends, changes its mind now and then.
+/// A client: uploads models, creates jobs one after the other, waits for their ends, and sometimes cancels one.
 class Client {
  public:
   Client(World& world, int number);
@@ -16,13 +16,13 @@ class Client {
   void start();
   bool done() const { return done_; }
 
-  /// What it was promised: checked against the store in the end, and with every answer.
+  /// A job as the server has acknowledged it; checked against each later answer, and against the store at the end.
   struct Promise {
-    v1::Job job;              ///< as it was last answered
+    v1::Job job;              ///< as last answered
     std::string model;        ///< the bytes
-    bool cancelled = false;   ///< it asked for that
-    bool impossible = false;  ///< with a wrong size: it may fail
-    bool hurried = false;     ///< with limits that may end it
+    bool cancelled = false;   ///< the client requested it
+    bool impossible = false;  ///< the request has a wrong size, so the job may fail
+    bool hurried = false;     ///< limits of the request may end it
   };
   const std::map<std::string, Promise>& promises() const { return promises_; }
 
@@ -44,7 +44,7 @@ class Client {
   std::map<std::string, Promise> promises_;
 };
 
-/// The model and what compiling it must give.
+/// A model, and the expected result of compiling it.
 std::string modelBytes(int64_t model);
 std::string artifactBytes(const World& world, const std::string& model);
 

@@ -8,7 +8,7 @@
 
 namespace tessera::server::simulation {
 
-/// What happens, in the order of simulated time; what is to happen at one time goes in the order it was asked for.
+/// Events in the order of simulated time; those of equal time in the order in which they were added.
 class EventLoop {
  public:
   int64_t now_us() const { return now_us_; }
@@ -16,7 +16,7 @@ class EventLoop {
     events_.emplace(std::pair(std::max(time_us, now_us_), ++asked_), std::move(what));
   }
   void after(int64_t delay_us, std::function<void()> what) { at(now_us_ + delay_us, std::move(what)); }
-  /// Runs what comes next; false when there is nothing before `end_us`.
+  /// Runs the next event; false if there is none before `end_us`.
   bool step(int64_t end_us) {
     if (events_.empty() || events_.begin()->first.first > end_us) return false;
     auto event = events_.extract(events_.begin());
@@ -34,7 +34,7 @@ class EventLoop {
   int64_t steps_ = 0;
 };
 
-/// All chance of a simulation comes from here.
+/// The only source of randomness of a simulation.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : engine_(seed) {}

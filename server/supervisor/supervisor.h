@@ -13,43 +13,43 @@ namespace tessera::server {
 struct SupervisorOptions {
   int workers = 1;
   std::string binary;                  ///< tessera-worker
-  std::vector<std::string> arguments;  ///< given to each, before its id and scratch folder
-  std::string credential;              ///< each reads it from a pipe, named by --token-fd; empty: none
-  std::string id_prefix = "local-";    ///< worker i is "<prefix><i>", the same after every restart
+  std::vector<std::string> arguments;  ///< of each worker, followed by its id and scratch folder
+  std::string credential;              ///< passed through a pipe with --token-fd; empty: none
+  std::string id_prefix = "local-";    ///< worker i is "<prefix><i>", unchanged by a restart
   std::string scratch_folder;          ///< worker i gets "<folder>/<id>"
   std::chrono::milliseconds first_backoff{100};
   std::chrono::milliseconds longest_backoff{10'000};
-  std::vector<int> final_codes;                     ///< exit codes after which starting again cannot help
-  std::chrono::milliseconds settled_after{10'000};  ///< a worker that lived this long starts over at first_backoff
+  std::vector<int> final_codes;                     ///< exit codes after which a restart cannot help
+  std::chrono::milliseconds settled_after{10'000};  ///< a worker that lived this long starts again with first_backoff
 };
 
-/// Keeps local workers running: one process each, in a process group of its own, started again with
-/// exponential backoff when it ends, unless its exit code says that this cannot help. They do not outlive this process:
-/// the kernel kills them with it.
+/// Keeps local workers running: one process each, in a process group of its own. A worker that ends is started again
+/// with exponential backoff, unless its exit code says that this cannot help. Workers do not outlive this process: the
+/// kernel kills them with it.
 ///
-/// One thread starts and waits for all of them and lives as long as the supervisor (the kernel's parent
-/// death signal belongs to the thread that forked).
+/// One thread starts all workers and waits for them. It lives as long as the supervisor, because the kernel's parent
+/// death signal is bound to the thread that forked.
 class Supervisor {
  public:
-  /// Called on the supervisor's thread when a worker's process has ended, before it is started again.
+  /// Called on the supervisor's thread when a worker's process has ended, before its restart.
   using OnExit = std::function<void(const std::string& worker_id)>;
 
   Supervisor(SupervisorOptions options, OnExit on_exit);
   ~Supervisor();  ///< kill()
 
-  /// Asks every worker to finish what it runs and to leave; none is started again.
+  /// Asks all workers to finish their tasks and to end. None is started again.
   void drain();
-  /// Whether any worker still lives.
+  /// Whether any worker is alive.
   bool running() const;
-  /// Ends every worker's process group now, and returns when they are gone. Idempotent.
+  /// Kills the process groups of all workers, and returns once they are gone. Idempotent.
   void kill();
   struct FinalEnd {
-    std::string text;   ///< "worker local-0 ended: exit code 3"; its own log says why; empty: none was given up
+    std::string text;   ///< "worker local-0 ended: exit code 3"; the cause is in its own log; empty: none
     int exit_code = 0;  ///< one of `final_codes`
   };
-  /// The last end of a worker that was given up.
+  /// The last worker that was not started again.
   FinalEnd gaveUp() const;
-  /// Process ids of the living workers, in order of their numbers; 0 for one that is down.
+  /// Process ids of the workers, in order of their numbers; 0 for one that is not running.
   std::vector<pid_t> pids() const;
 
  private:

@@ -14,7 +14,7 @@
 
 namespace tessera::server {
 
-/// The stubs of one caller; `project`: what it says in its metadata that it speaks for.
+/// The stubs of one caller. `project`: the project in its metadata, for which an operator acts.
 struct As {
   explicit As(const std::shared_ptr<grpc::Channel>& channel, std::string spoken_for = "")
       : project(std::move(spoken_for)),
@@ -71,7 +71,7 @@ struct As {
   v1::AdminService::Stub admin;
 };
 
-/// A model that the fake compiler takes for two units.
+/// A model that the fake compiler plans as two units.
 inline constexpr char kTwoUnits[] = "model net: a b";
 
 inline v1::CreateJobRequest compileOf(const std::string& model, const std::string& request_id) {
@@ -83,7 +83,7 @@ inline v1::CreateJobRequest compileOf(const std::string& model, const std::strin
   return request;
 }
 
-/// A service and callers of several projects.
+/// A service, and callers of several projects.
 class ProjectBench : public testing::Test {
  protected:
   explicit ProjectBench(ServerOptions options = {}) : bench_(std::move(options)) {}
@@ -106,7 +106,7 @@ class ProjectBench : public testing::Test {
     (void)as(as.jobs, &v1::JobService::Stub::GetJob, request, &response);
     return response.job();
   }
-  /// Uploads and compiles, and waits for the end.
+  /// Uploads and compiles a model, and waits for the job's end.
   v1::Job compiled(As& as, const std::string& model, const std::string& request_id) {
     EXPECT_TRUE(upload(as.blobs, model).ok());
     const v1::Job job = create(as, compileOf(model, request_id));

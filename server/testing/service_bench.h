@@ -24,7 +24,7 @@
 
 namespace tessera::server {
 
-/// Blobs over the wire.
+/// Uploads and downloads by gRPC.
 v1::Digest digestOf(const std::string& bytes);
 grpc::Status upload(v1::BlobService::Stub& stub, const std::string& bytes);
 grpc::Status download(v1::BlobService::Stub& stub, const v1::DownloadBlobRequest& request, std::string& bytes);
@@ -35,14 +35,14 @@ class ServiceBench {
   explicit ServiceBench(ServerOptions options = {});
   ~ServiceBench();
 
-  /// Ends server and store and opens both again on the same folder and port.
+  /// Closes server and store, and opens both again on the same folder and port.
   void restart();
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
   v1::CreateJobRequest compileRequest(const std::string& id, const std::string& name, const std::string& units);
   v1::Job create(const v1::CreateJobRequest& request);
   v1::Job job(const std::string& id);
-  /// Watches until the stream ends; the events after the cursor.
+  /// Watches until the stream ends, and returns the events after the cursor.
   std::vector<v1::JobEvent> watch(const std::string& id, int64_t cursor = 0);
 
   std::unique_ptr<Server> server;
@@ -56,15 +56,15 @@ class ServiceBench {
   std::unique_ptr<v1::WorkerService::Stub> workers;
   std::unique_ptr<v1::FleetService::Stub> fleet;  ///< as operator
   std::unique_ptr<v1::AdminService::Stub> admin;  ///< as operator
-  std::shared_ptr<grpc::Channel> channel;         ///< a stranger's, to where clients come in
+  std::shared_ptr<grpc::Channel> channel;         ///< of an anonymous caller, to the clients' listener
   std::shared_ptr<grpc::Channel> operator_channel;
-  /// A new connection, to where workers come in, with this token; empty: without.
+  /// Opens a connection to the workers' listener, with this token; empty: without one.
   std::shared_ptr<grpc::Channel> insideChannel(const std::string& token) const;
-  /// The same to where clients come in.
+  /// Likewise to the clients' listener.
   std::shared_ptr<grpc::Channel> clientChannel(const std::string& token) const;
   const std::string& folder() const { return folder_.path(); }
   storage::Store& store() { return *store_; }
-  /// A token for workers, good across restarts.
+  /// A workers' token that stays valid across restarts.
   const std::string& workerToken() const { return worker_token_; }
   std::string newToken(const std::string& name, v1::Role role, int64_t lifetime_us = 0,
                        const std::string& project = "");
@@ -81,15 +81,14 @@ class ServiceBench {
   std::unique_ptr<storage::BlobStore> blob_store_;
 };
 
-/// A worker in a thread: leases over the wire, does fake work, reports; takes a restart of the server in
-/// its stride.
+/// A worker in a thread: leases by gRPC, does fake work, reports; survives a restart of the server.
 class FakeWorkerLoop {
  public:
-  /// With a `trial` (see FakeWork) it measures too, as a host of the bench's target.
+  /// With a `trial` (see FakeWork) it measures too, as a host with the bench's target.
   FakeWorkerLoop(const ServiceBench& bench, std::string id, decltype(FakeWork::trial) trial = {});
   ~FakeWorkerLoop();
 
-  /// How many tasks of the kind were finished and accepted.
+  /// Number of finished and accepted tasks of the kind.
   int done(v1::TaskKind kind) const { return done_[kind]; }
 
  private:

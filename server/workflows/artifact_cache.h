@@ -11,10 +11,10 @@
 /// Artifacts of earlier compilations, by action key (server/action_key.h).
 namespace tessera::server {
 
-/// The artifact stored under this key, if its bytes are there. Otherwise `lookup` says why not.
+/// The artifact stored under this key if its bytes are there; otherwise `lookup` gives the reason.
 absl::StatusOr<EarlierResult> cachedArtifact(storage::Reader& reader, const std::string& key);
 
-/// The job has succeeded as it was created, with this artifact.
+/// Ends the job as SUCCEEDED at its creation time, with this artifact.
 void answerFromCache(const v1::Artifact& artifact, v1::Job& job);
 
 /// The components of a spec's key, and those in which it differs from the nearest earlier action of the project.

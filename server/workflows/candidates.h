@@ -6,20 +6,21 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// What a search's candidates leave behind, and how it goes.
+/// Blobs of a search's candidates, and the end of a search.
 namespace tessera::server {
 
-/// Candidates' blobs are deleted with their trials, so none may be anybody else's: each names its trial within. What is
-/// wrong with those that a report names; empty: they are the trial's own, or not candidates' at all.
+/// Candidates' blobs are deleted with their trials, so no other object may share them: each contains the name of its
+/// trial. Returns what is wrong with the blobs that a report names; empty: they belong to the task's trial, or the task
+/// is not part of a search.
 std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, const v1::TaskResult& result);
 
-/// Deletes a candidate's blobs, which foreignBlob() has found to be its own.
+/// Deletes a candidate's blobs. foreignBlob() has checked that they belong to its trial.
 absl::Status dropCandidate(Step& step, const v1::Candidate& candidate);
 
-/// Cancels what is still to do or running for the search.
+/// Cancels the unfinished tasks of the search.
 absl::Status cancelTasks(Step& step, const std::string& search_id);
 
-/// Cancels and deletes all that a search has: tasks, candidates, itself.
+/// Deletes a search: cancels its tasks, deletes its candidates and the action.
 absl::Status dissolve(Step& step, const v1::Action& search);
 
 }  // namespace tessera::server

@@ -6,34 +6,33 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// A compile action's way: PLAN, then one BUILD for each distinct unit without an object, then ASSEMBLE. A small model
-/// is built and assembled in the attempt that plans it; after a crash there the next attempt plans alone. Each function
-/// takes a DONE task with the result its worker handed in.
+/// Steps of a compile action: PLAN, one BUILD for each distinct unit without an object, ASSEMBLE. A small model is
+/// built and assembled by the attempt that plans it; after a crash of such an attempt the next one only plans. Each
+/// function takes a DONE task with the result that its worker reported.
 namespace tessera::server {
 
-/// Adds what reading a model takes to a task's inputs: the model and its external data.
+/// Adds the files of a model to a task's inputs: the model, its external data, the pins.
 void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec);
 
-/// The PLAN task of a new compile action.
+/// Adds the PLAN task of a new compile action.
 absl::Status beginCompile(Step& step, const v1::Action& action);
 
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task);
 
-/// A worker built this object of a unit: others find it by its key.
+/// Stores the object that a worker built from a unit, under its build key.
 absl::Status fileObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
                         const v1::Digest& object);
 
-/// For one of the actions that wait for the object.
+/// Called once for each action that waits for the object.
 absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task);
 
 absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task);
 
-/// Why `result` cannot be the result of a task of this kind, empty when it can: the payload is of the
-/// kind, and every file it speaks of is among its files. Task processes handle untrusted models, so
-/// their word is checked.
+/// Returns why `result` cannot be the result of a task of this kind; empty if it can: the payload has the kind's type,
+/// and each file that it names is among its files. Checked because task processes handle untrusted models.
 std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result);
 
-/// Digest of a result's output file; an empty one when there is no such file.
+/// Digest of an output file of the result; empty if there is no such file.
 v1::Digest fileDigest(const v1::TaskResult& result, const std::string& name);
 
 }  // namespace tessera::server

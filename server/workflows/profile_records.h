@@ -6,7 +6,7 @@
 
 namespace tessera::server {
 
-/// Files one tuning record per kernel of a finished PROFILE task, in mode "profile": timed, compared with nothing.
+/// Stores one tuning record for each kernel of a finished PROFILE task, with mode "profile": timed, but not compared.
 absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::Task& task);
 
 }  // namespace tessera::server

@@ -8,16 +8,17 @@
 
 namespace tessera::server {
 
-/// What a request may refer to: its project's.
+/// The objects that a request may refer to: those of its project.
 struct ProjectInputs {
   storage::Reader& reader;
   const std::string& project;
 };
 
-/// Says which artifact a run of a job's artifact is of: from then on it is that one's.
+/// Replaces the job id of an execute or profile request by the id and version of that job's artifact.
 absl::Status nameArtifact(storage::Reader& reader, const std::string& project, v1::CreateJobRequest& request);
 
-/// Everything a request refers to is there, of the size it says, and an artifact can be run with the inputs given.
+/// Checks that everything the request refers to exists with the stated size, and that the artifact accepts the given
+/// inputs.
 absl::Status requireInputs(const ProjectInputs& own, const v1::CreateJobRequest& request);
 
 }  // namespace tessera::server

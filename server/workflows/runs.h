@@ -4,14 +4,14 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// Jobs of a single task whose result is the job's: EXECUTE and PROFILE run an artifact, ANALYZE reads a model.
+/// Jobs of a single task, whose result is the job's: EXECUTE and PROFILE run an artifact, ANALYZE reads a model.
 namespace tessera::server {
 
-/// The task of a new action whose job runs an artifact.
+/// Adds the task of a new action whose job runs an artifact.
 absl::Status beginRun(Step& step, const v1::Action& action, const v1::Job& job);
 
-/// The task of a new action whose job analyzes a model. Its result is not cached: it costs less than a compilation, and
-/// people request it, not programs.
+/// Adds the task of a new action whose job analyzes a model. Its result is not cached: it costs less than a
+/// compilation, and people request it, not programs.
 absl::Status beginAnalysis(Step& step, const v1::Action& action, const v1::Job& job, const v1::Target& target);
 
 /// The task is DONE.

@@ -7,7 +7,7 @@
 
 namespace tessera::server {
 
-/// The submission of a request of any kind: Workflow::submit().
+/// Implements Workflow::submit() for all kinds of requests.
 std::unique_ptr<Submission> submissionOf(v1::CreateJobRequest request, const v1::Target& target, std::string project,
                                          v1::TuneMode mode, const Rules& rules);
 

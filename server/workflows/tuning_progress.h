@@ -8,10 +8,10 @@
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/storage.pb.h"
 
-/// What a tune job says of itself while it runs, and in the end.
+/// Progress and results that a tune job reports.
 namespace tessera::server {
 
-/// Puts what a search tells of its workload into the tune action's list; what is the model's own stays.
+/// Copies a search's report into the tune action's workload list; keeps the fields that describe the model.
 void takeOver(const v1::TuneResult::Workload& told, v1::TuneState& tune);
 
 /// noteProgress() and notePhase() of server/queue/actions.h, except for phases that a tune job does not show: the

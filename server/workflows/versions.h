@@ -7,59 +7,59 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// The artifact of a tune job as it grows (thesis, 4.6.3). Whenever trees were confirmed since the newest version, the
-/// model is compiled with all of them and run in turns with the default: a version that is right and no slower than the
-/// one before is published. Else the trees that are to blame are dropped, one by one, and the rest is tried again. The
-/// mode says when: ASYNC at once while the searches go on, SYNC when all of them have had a phase, STATIC when all are
-/// over.
+/// Versions of a tune job's artifact (thesis, 4.6.3). When trees have been confirmed since the newest version, the
+/// model is compiled with all of them and run alternating with the default. The result is published if it is correct
+/// and no slower than the version before. Otherwise the trees at fault are dropped, and the rest is tried again. The
+/// job's mode decides when: ASYNC at once, SYNC when all searches have finished a batch, STATIC when all searches have
+/// ended.
 namespace tessera::server {
 
-/// Versions of a job that a choice adds to: each is a row that stays as long as the job.
+/// Limit of a job's versions, to which each choice may add one. Each is a row that lives as long as the job.
 inline constexpr int kMostVersions = 1000;
 
-/// Of a new tune job, with the mode that it asks for.
+/// Starts the versions of a new tune job with this mode.
 absl::Status beginSeries(Step& step, const v1::Job& job, v1::TuneMode mode);
 
-/// The default is compiled: the first version, unless programs are to wait for the last one.
+/// The default is compiled: publishes it as the first version, unless the mode is STATIC.
 absl::Status defaultCompiled(Step& step, const v1::Action& tune);
 
-/// The choices that were taken are faster than the default, as they were compared: the next version.
+/// All choices taken were measured faster than the default together: publishes the next version.
 absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result);
 
-/// Whether trees are wanted before the searches are over.
+/// Whether the job can use trees before its searches end.
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
 
-/// How many of the `waiting` searches may get their turn: `open` of them; of a SYNC job all at once, and none while
-/// others are at it, choices are tried or a version is made.
+/// How many of the `waiting` searches may start a batch; at most `open`. A SYNC job starts all its searches together,
+/// and none while a search, a choice or a version is in progress.
 absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int open);
 
-/// A search of the job has confirmed a tree. publishNextVersion() makes a version of it.
+/// A search of the job has confirmed a tree. publishNextVersion() will use it.
 absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,
                            const v1::Schedule& schedule, double speed);
 
-/// Begins the next version where there is something new and the mode allows; ends the job when no search goes on and
-/// nothing is left to try.
+/// Starts the next version if there is a new tree and the mode permits. Ends the job if no search and nothing to try
+/// remains.
 absl::Status publishNextVersion(Step& step, const std::string& tune_id);
 
-/// The model is compiled with the trees that are tried: `action.result` names it.
+/// The model is compiled with the trees being tried; `action.result` is its artifact.
 absl::Status versionAssembled(Step& step, v1::Action& action);
 
-/// A MEASURE task of the version that is made is DONE.
+/// A MEASURE task of the version being made is DONE.
 absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task);
 
-/// It could not be compiled or run.
+/// The version could not be compiled or run.
 absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure);
 
-/// The job ends with what it has: that is its version if there was none yet.
+/// The job ends with its current artifact: publishes it if there is no version yet.
 absl::Status publishUnlessPublished(Step& step, const v1::Action& tune);
 
-/// What a run of the job's artifact runs: of a TUNE job the version that is asked for, with 0 the one that programs
-/// should run now; of a COMPILE job its artifact, as version 0. FAILED_PRECONDITION: there is none yet, or no more.
+/// The version that a run of the job's artifact uses. TUNE job: version `number`, or for 0 the version that programs
+/// should run. COMPILE job: its artifact, as version 0. FAILED_PRECONDITION if there is none.
 absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const v1::Job& job, int number);
 
-/// Makes an earlier version the newest one, or, with 0, lets programs follow the job again. None is added where
-/// programs run that one already. NOT_FOUND: no such version. FAILED_PRECONDITION: its artifact is not there any more.
-/// RESOURCE_EXHAUSTED: the job has kMostVersions.
+/// Makes an earlier version the newest one; 0: the job's newest version again. Adds no version if programs run it
+/// already. NOT_FOUND: no such version. FAILED_PRECONDITION: its artifact was deleted. RESOURCE_EXHAUSTED: the job has
+/// kMostVersions.
 absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number);
 
 }  // namespace tessera::server

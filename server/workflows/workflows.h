@@ -8,7 +8,7 @@
 
 namespace tessera::server {
 
-/// The work of this service: compile, tune (with its searches and versions), execute, profile and analyze. The one
+/// The kinds of work of this service: compile, tune (with searches and versions), execute, profile, analyze. The only
 /// class that the queue calls.
 class Workflows : public Workflow {
  public:
