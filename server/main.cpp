@@ -37,13 +37,13 @@ using namespace tessera::server;
 namespace fs = std::filesystem;
 
 constexpr auto kPoll = std::chrono::milliseconds(20);
-/// How often this process looks whether it still has the workers it needs.
+/// Interval of checks that the required workers are running.
 constexpr auto kSupervision = std::chrono::milliseconds(200);
-/// Larger pieces of memory have pages of their own: chunks of blobs, of 1 MiB, have not.
+/// Larger allocations get pages of their own; chunks of blobs, of 1 MiB, do not.
 constexpr int kOwnPagesBytes = 2 << 20;
-/// What may lie idle at the end of one thread's memory.
+/// Free memory that may stay at the end of a thread's arena.
 constexpr int kIdleBytes = 2 * kOwnPagesBytes;
-/// Between "nothing runs any more" and the end of open calls: a waiting client gets its last answer.
+/// Time between the end of the last task and the end of open calls, so that waiting clients get their answers.
 constexpr int kCallGraceMs = 300;
 
 absl::Status setUpLog(const Flags& flags) {
@@ -64,7 +64,7 @@ absl::Status setUpLog(const Flags& flags) {
   return absl::OkStatus();
 }
 
-/// Where this process can be reached from this machine: "any address" is not one to connect to.
+/// An address at which this machine reaches the process; "any address" cannot be connected to.
 std::string reachable(const std::string& address) {
   for (const char* any : {"0.0.0.0:", "[::]:"}) {
     if (absl::StartsWith(address, any)) {
@@ -74,7 +74,7 @@ std::string reachable(const std::string& address) {
   return address;
 }
 
-/// Written whole and then renamed: whoever waits for the file never reads half a line.
+/// Writes a temporary file and renames it, so that no reader sees a partial line.
 absl::Status announce(const fs::path& file, const std::string& address) {
   const fs::path fresh = file.string() + ".new";
   std::ofstream(fresh) << address << "\n";
@@ -83,7 +83,7 @@ absl::Status announce(const fs::path& file, const std::string& address) {
   return error ? absl::ErrnoToStatus(error.value(), absl::StrCat("cannot write ", file.string())) : absl::OkStatus();
 }
 
-/// Waits up to `timeout` for a signal to stop; whether one came. Where there is an audit log, SIGHUP is of that.
+/// Waits up to `timeout` for a signal to stop; returns whether one came. With an audit log, SIGHUP reopens it.
 bool stopAsked(Server& server, const Flags& flags, const sigset_t& signals, std::chrono::milliseconds timeout) {
   timespec wait{timeout.count() / 1000, (timeout.count() % 1000) * 1'000'000};
   const int signal = sigtimedwait(&signals, nullptr, &wait);
@@ -96,7 +96,7 @@ bool stopAsked(Server& server, const Flags& flags, const sigset_t& signals, std:
   return signal > 0 && !rotated;
 }
 
-/// After the first signal: no more leases; running tasks may finish. A second signal or the timeout ends it.
+/// Drains after the first signal: no more leases, and running tasks may finish. A second signal or the timeout ends it.
 void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sigset_t& signals) {
   spdlog::info("draining: running tasks have {} s to finish; signal again to stop at once", flags.drain_timeout_s);
   server.drain();
@@ -110,7 +110,7 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
   }
 }
 
-/// `exit_code`: what main answers where this fails.
+/// `exit_code`: of main, if this fails.
 absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
   exit_code = kServerUsage;
   TESSERA_ASSIGN_OR_RETURN(ServerOptions options, serverOptions(flags));
@@ -122,7 +122,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   }
   Metrics metrics;
   storage::SqliteStoreOptions store_options;
-  // Workers that hear nothing for a lease give up: waiting for another program's lock must not cost them theirs.
+  // A worker gives up after a lease without an answer, so waiting for another program's lock must be shorter.
   store_options.busy =
       std::min(store_options.busy, std::chrono::milliseconds(static_cast<int64_t>(flags.lease_s * 1000 / 4)));
   if (!flags.metrics_listen.empty()) {
@@ -136,7 +136,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
     exit_code = kServerOtherData;
   }
   TESSERA_ASSIGN_OR_RETURN(const auto store, std::move(opened));
-  // After the store, whose lock makes this the only one: of two that start at once, each would write its own key.
+  // After the store, whose lock excludes a second process: otherwise two could each write their own key.
   TESSERA_ASSIGN_OR_RETURN(options.signing_key, SigningKey::open((data / "signing.key").string()));
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
@@ -152,8 +152,8 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   TESSERA_ASSIGN_OR_RETURN(const auto server, Server::start(*store, *blobs, options));
   for (const std::string& address : server->addresses()) {
     spdlog::info("listening on {} ({}, {})", address, options.tls ? "TLS" : "plain text",
-                 options.gate.anonymous_role == v1::ROLE_UNSPECIFIED ? "who calls shows a credential"
-                                                                     : "anyone is let in as a client");
+                 options.gate.anonymous_role == v1::ROLE_UNSPECIFIED ? "callers need a credential"
+                                                                     : "anonymous callers are clients");
   }
   for (const std::string& address : server->workerAddresses()) {
     spdlog::info("listening on {} for workers", address);
@@ -170,7 +170,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
       spdlog::error("worker {}: {}", worker_id, std::string(status.message()));
     }
   });
-  // What the operator on this machine needs (`tessera --operator-of`): whoever may read this folder is one.
+  // For `tessera --operator-of` on this machine: whoever can read this folder is an operator.
   TESSERA_RETURN_IF_ERROR(announce(data / "operator.token", server->operatorToken()));
   TESSERA_RETURN_IF_ERROR(announce(data / "operator.addr", server->privateAddress()));
   if (!server->webAddresses().empty()) {
@@ -179,7 +179,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   if (!server->metricsAddresses().empty()) {
     TESSERA_RETURN_IF_ERROR(announce(data / "metrics.addr", reachable(server->metricsAddresses().front())));
   }
-  // A program that comes with this one (`tessera --local`) sees here whether it is of the same build.
+  // Read by a program that starts this one (`tessera --local`), to check that both are of the same build.
   TESSERA_RETURN_IF_ERROR(
       announce(data / "tesserad.build",
                absl::StrCat(compilerVersion(), "\n", getpid(), "\n", flags.die_with_parent ? kEndsWithParent : "")));
@@ -187,8 +187,8 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);
 
-  // A local worker that can never start would leave its jobs waiting for ever: better to end, and to go on from what is
-  // kept when somebody (or a service manager) starts this again with what it needs.
+  // A local worker that can never start would leave its jobs waiting forever. End instead: after a restart with what
+  // the worker needs, the stored jobs continue.
   absl::Status outcome;
   while (outcome.ok() && !stopAsked(*server, flags, signals, kSupervision)) {
     if (const Supervisor::FinalEnd end = supervisor.gaveUp(); !end.text.empty()) {
@@ -221,7 +221,7 @@ absl::Status copyData(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Before the first thread, so that only sigtimedwait sees them.
+  // Block signals before the first thread starts, so that only sigtimedwait receives them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -229,13 +229,13 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  umask(0077);  // models and artifacts are their owners'
-  // Debian's Abseil looks for cycles in the order of all locks, gRPC's among them: each lock pays for it, and one cycle
-  // that might deadlock ends the process. Upstream's release builds do neither.
+  umask(0077);  // models and artifacts are private to their owner
+  // Debian's Abseil checks the order of all locks, including gRPC's, for cycles, which costs time at each lock and ends
+  // the process at the first possible deadlock. Upstream's release builds do not.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 
-  // glibc finds these two by itself once something large was freed. Until then each thread gives back to the kernel
-  // with one request what it asks for with the next.
+  // glibc sets both thresholds itself once a large block is freed. Until then each thread returns memory to the kernel
+  // and requests it again.
   mallopt(M_MMAP_THRESHOLD, kOwnPagesBytes);
   mallopt(M_TRIM_THRESHOLD, kIdleBytes);
 

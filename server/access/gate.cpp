@@ -17,7 +17,7 @@ namespace tessera::server {
 namespace {
 
 constexpr char kBearer[] = "bearer ";
-/// What `tessera admin certificates` writes into a certificate: "tessera://client/ada".
+/// Scheme of the URI that `tessera admin certificates` writes into certificates: "tessera://client/ada".
 constexpr char kUriScheme[] = "tessera://";
 constexpr char kUriProject[] = "?project=";
 
@@ -27,7 +27,7 @@ std::string metadataOf(const grpc::CallbackServerContext& context, const char* n
                                                   : std::string(found->second.data(), found->second.size());
 }
 
-/// The machine a call comes from, "ipv4:10.0.0.7" or "unix:": the port is another one with every connection.
+/// The caller's host, "ipv4:10.0.0.7" or "unix:", without the port, which differs for each connection.
 std::string machineOf(const grpc::CallbackServerContext& context, bool behind_web) {
   if (behind_web) {
     const std::string address = metadataOf(context, kWebAddress);
@@ -46,7 +46,7 @@ std::optional<std::string> bearerOf(const grpc::CallbackServerContext& context) 
   return absl::StartsWithIgnoreCase(value, kBearer) ? std::string(value.substr(sizeof(kBearer) - 1)) : std::string();
 }
 
-/// Whom the URI in a certificate names: tessera://ROLE/NAME, or tessera://ROLE/NAME?project=PROJECT.
+/// Caller named by the URI in a certificate: tessera://ROLE/NAME, or tessera://ROLE/NAME?project=PROJECT.
 std::optional<Caller> namedBy(absl::string_view uri) {
   const std::string whole(uri);
   const size_t slash = absl::ConsumePrefix(&uri, kUriScheme) ? uri.find('/') : absl::string_view::npos;
@@ -68,7 +68,7 @@ std::optional<Caller> namedBy(absl::string_view uri) {
   return caller;
 }
 
-/// The identity in the client's certificate, where it showed one that the listener's authority signed.
+/// Identity in the client's certificate, if it presented one that an accepted authority signed.
 std::optional<Caller> certified(const grpc::CallbackServerContext& context, bool behind_web) {
   if (behind_web) {
     return namedBy(metadataOf(context, kWebCertificate));
@@ -85,7 +85,7 @@ std::optional<Caller> certified(const grpc::CallbackServerContext& context, bool
   return std::nullopt;
 }
 
-/// An operator may speak for another project, or for all; everybody else for their own.
+/// Selects the call's project: an operator may act for any project or for all; other callers have their own.
 absl::Status speakFor(const std::string& project, Caller& caller) {
   if (project.empty() || project == caller.project) {
     return absl::OkStatus();
@@ -96,7 +96,7 @@ absl::Status speakFor(const std::string& project, Caller& caller) {
   }
   if (caller.role != v1::OPERATOR) {
     return absl::PermissionDeniedError(
-        absl::StrCat(caller.name, " belongs to project ", caller.project, "; only operators speak for others"));
+        absl::StrCat(caller.name, " belongs to project ", caller.project, "; only operators act for other projects"));
   }
   caller.every_project = project == kEveryProject;
   if (!caller.every_project) {
@@ -105,7 +105,7 @@ absl::Status speakFor(const std::string& project, Caller& caller) {
   return absl::OkStatus();
 }
 
-/// Whether somebody was kept from something. NOT_FOUND is what they see of what is another project's.
+/// Whether the call was rejected. NOT_FOUND counts, since that is the answer for objects of other projects.
 bool isRefusal(const absl::Status& status) {
   return absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) || absl::IsResourceExhausted(status) ||
          absl::IsNotFound(status);
@@ -125,7 +125,7 @@ void tell(AuditLog& log, v1::AuditEntry entry, const absl::Status& status) {
 }  // namespace
 
 absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context) const {
-  // A token says more precisely who calls than the machine's certificate does.
+  // A token identifies the caller more precisely than the host's certificate.
   if (const auto secret = bearerOf(context)) {
     return tokens_.find(*secret);
   }
@@ -134,7 +134,7 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
   }
   if (policy_.anonymous_role == v1::ROLE_UNSPECIFIED) {
     return absl::UnauthenticatedError(
-        "this service wants to know who calls: send a token (`tessera --token-file`, TESSERA_TOKEN) that "
+        "this service requires a credential: send a token (`tessera --token-file`, TESSERA_TOKEN) that "
         "`tessera admin token create` made, or a certificate");
   }
   Caller anonymous;
@@ -181,7 +181,7 @@ class Gate::Place : public Ticket {
   }
 
  private:
-  const std::shared_ptr<Load> load_;  ///< places outlive the gate when the server stops
+  const std::shared_ptr<Load> load_;  ///< places may outlive the gate while the server stops
   const std::string project_, who_;
   const int64_t held_;
   const std::shared_ptr<QuotaRefusals> refusals_;
@@ -223,7 +223,7 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
                                             const CallFacts& call) {
   const std::string from = policy_.behind_web ? machineOf(context, true) : context.peer();
   v1::AuditEntry entry;
-  // Most services keep no log of these, and a call need not wait for what nobody reads.
+  // Without an audit log a call need not wait for the text of its entry.
   const auto note = [&](const auto& fill) {
     if (audit_ != nullptr) {
       fill();
@@ -267,7 +267,7 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
     quotas_.refusals()->note(caller.project, place.status());
     return refuse(place.status());
   }
-  // Workers ask for work and say that they live a few times a second: that changes nothing anybody would look for.
+  // Leases and heartbeats occur several times a second, and change nothing of interest to an auditor.
   const bool looks =
       right == Right::kLook || right == Right::kFetch || call.method == "LeaseTask" || call.method == "Heartbeat";
   static_cast<Place&>(**place).audit(audit_, std::move(entry), looks);

@@ -14,14 +14,14 @@ using prometheus::BuildGauge;
 using prometheus::BuildHistogram;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-/// In seconds. Of what a disk does ...
+/// Bucket limits in seconds: of disk operations,
 const Buckets kCommit = {0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5};
-/// ... of a call, some of which wait for something to happen ...
+/// of calls, some of which wait for events,
 const Buckets kCall = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
-/// ... and of work: from the smallest kernel to a night of tuning.
+/// and of work, from the smallest kernel to a night of tuning.
 const Buckets kWork = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 28800};
 
-/// By gRPC's numbers, as its documentation spells them.
+/// Names of status codes by number, as gRPC's documentation spells them.
 constexpr std::array<std::string_view, 17> kCodes = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
@@ -59,77 +59,79 @@ prometheus::Labels labelsOf(const Observations::Answer& answer) {
 std::string labelOf(const std::string& enum_name) { return absl::AsciiStrToLower(enum_name); }
 
 Metrics::Metrics()
-    : attempts_(BuildCounter()
-                    .Name("tessera_task_attempts_total")
-                    .Help("Attempts of tasks that ended, by kind of task and how: succeeded, or why not.")
-                    .Register(registry_)),
+    : attempts_(
+          BuildCounter()
+              .Name("tessera_task_attempts_total")
+              .Help("Ended attempts of tasks, by kind of task and result: succeeded, or the reason of the failure.")
+              .Register(registry_)),
       attempt_seconds_(BuildHistogram()
                            .Name("tessera_task_attempt_seconds")
-                           .Help("From the lease to the end of an attempt, by kind of task.")
+                           .Help("Time from the lease to the end of an attempt, by kind of task.")
                            .Register(registry_)),
       wait_seconds_(BuildHistogram()
                         .Name("tessera_task_wait_seconds")
-                        .Help("From when a task was ready to its first lease, by kind of task.")
+                        .Help("Time from ready to the first lease of a task, by kind of task.")
                         .Register(registry_)),
       phase_seconds_(BuildHistogram()
                          .Name("tessera_job_phase_seconds")
-                         .Help("Phases of work that succeeded, first start to last end, by phase.")
+                         .Help("Time from the first start to the last end of each phase of successful work, by phase.")
                          .Register(registry_)),
       jobs_(BuildCounter()
                 .Name("tessera_jobs_total")
-                .Help("Jobs that ended, by kind, state and, where they failed, reason.")
+                .Help("Ended jobs, by kind, state and reason of failure.")
                 .Register(registry_)),
       job_seconds_(BuildHistogram()
                        .Name("tessera_job_seconds")
-                       .Help("From a job's creation to its end, by kind; those answered from the cache too.")
+                       .Help("Time from a job's creation to its end, by kind; includes jobs answered from the cache.")
                        .Register(registry_)),
       lookups_(BuildCounter()
                    .Name("tessera_cache_lookups_total")
-                   .Help("Looks for an artifact or an object that is there already, by what came of it and why.")
+                   .Help("Cache lookups of artifacts and objects, by result and reason.")
                    .Register(registry_)),
       commit_seconds_(BuildHistogram()
                           .Name("tessera_store_commit_seconds")
-                          .Help("Commits of the store that changed something, from the begin to the end of the sync.")
+                          .Help("Duration of commits with changes, from begin to the end of the sync.")
                           .Register(registry_)
                           .Add({}, kCommit)),
       transactions_(BuildCounter()
                         .Name("tessera_store_transactions_total")
-                        .Help("Transactions in those commits; several may share one.")
+                        .Help("Transactions in these commits; several may share one.")
                         .Register(registry_)
                         .Add({})),
-      calls_(BuildCounter()
-                 .Name("tessera_rpcs_total")
-                 .Help("gRPC calls that ended, by method and status code; those of the web page too. Refused ones end "
-                       "with UNAUTHENTICATED, PERMISSION_DENIED or RESOURCE_EXHAUSTED.")
-                 .Register(registry_)),
+      calls_(
+          BuildCounter()
+              .Name("tessera_rpcs_total")
+              .Help("Ended gRPC calls, including those of the web page, by method and status code. Rejected calls end "
+                    "with UNAUTHENTICATED, PERMISSION_DENIED or RESOURCE_EXHAUSTED.")
+              .Register(registry_)),
       call_seconds_(BuildHistogram()
                         .Name("tessera_rpc_seconds")
-                        .Help("How long they took, by method. WatchJob and LeaseTask wait for something to happen.")
+                        .Help("Duration of calls, by method. WatchJob and LeaseTask wait for events.")
                         .Register(registry_)),
       in_progress_(
           BuildGauge().Name("tessera_rpcs_in_progress").Help("gRPC calls in progress.").Register(registry_).Add({})),
       scrubbed_bytes_(BuildCounter()
                           .Name("tessera_scrubbed_bytes_total")
-                          .Help("Bytes of blobs that were read to see whether they are what they were.")
+                          .Help("Bytes of blobs read by the scrubber.")
                           .Register(registry_)
                           .Add({})),
       damaged_blobs_(BuildCounter()
                          .Name("tessera_damaged_blobs_total")
-                         .Help("Blobs that were found damaged so, set aside and count as missing.")
+                         .Help("Blobs that the scrubber found damaged; they are set aside and count as missing.")
                          .Register(registry_)
                          .Add({})),
       scrub_pass_end_(BuildGauge()
                           .Name("tessera_scrub_last_pass_timestamp_seconds")
-                          .Help("When the last pass over all blobs ended; 0: none has yet.")
+                          .Help("End of the last pass over all blobs; 0: none yet.")
                           .Register(registry_)
                           .Add({})) {
   BuildGauge()
       .Name("tessera_build_info")
-      .Help("Always 1; which release this is.")
+      .Help("Always 1; labels: the release.")
       .Register(registry_)
       .Add({{"version", releaseVersion()}, {"compiler", compilerVersion()}})
       .Set(1);
-  // What has not happened yet is 0, not absent: a rate of it can be asked for from the first scrape on.
+  // Create all series with 0, so that rates can be computed from the first scrape.
   for (int kind = v1::TaskKind_MIN + 1; kind <= v1::TaskKind_MAX; ++kind) {
     attempts_.Add({{"kind", kindLabel(static_cast<v1::TaskKind>(kind))}, {"end", "succeeded"}});
     attempt_seconds_.Add({{"kind", kindLabel(static_cast<v1::TaskKind>(kind))}}, kWork);

@@ -1,4 +1,4 @@
-// What a monitoring system sees of a service that works, waits, refuses, drains and fails.
+// Metrics and health of a service that works, waits, rejects, drains and fails.
 #include "server/metrics/metrics.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class Monitored : public testing::Test {
     client.set_read_timeout(20);
     return client.Get(path, headers);
   }
-  /// Samples of a scrape by their names with labels, as they stand in the text.
+  /// Samples of a scrape, by name with labels.
   std::map<std::string, double> scrape() const {
     const auto answer = get("/metrics");
     EXPECT_TRUE(answer && answer->status == 200);
@@ -53,7 +53,7 @@ class Monitored : public testing::Test {
     }
     return samples;
   }
-  /// What jobs leave behind is counted a moment after they are told to have ended.
+  /// Counters change a moment after a job is seen to end, so this waits for them.
   std::map<std::string, double> scrapeWhen(const std::string& name, double value) const {
     std::map<std::string, double> samples = scrape();
     for (int i = 0; i < 200 && samples[name] != value; ++i) {

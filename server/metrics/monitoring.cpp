@@ -20,18 +20,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A disk that hangs must not hang who asks whether it does.
+/// Timeout of a check: a hanging disk must not make the health check hang.
 constexpr milliseconds kPatience{2000};
 constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kExposition[] = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A look at something that may hang: on the executor, one at a time, whoever asks meanwhile shares it.
+/// A check that may hang. It runs on the executor, one at a time; concurrent callers share its result.
 template <typename T>
 class Look {
  public:
   Look(Executor& executor, std::function<T()> look) : executor_(executor), look_(std::move(look)) {}
 
-  /// nullopt when it has not ended in time.
+  /// nullopt if it has not ended in time.
   std::optional<T> take() {
     std::shared_future<T> result;
     {
@@ -49,7 +49,7 @@ class Look {
     try {
       return result.get();
     } catch (const std::future_error&) {
-      return std::nullopt;  // the service stops
+      return std::nullopt;  // the service is stopping
     }
   }
 
@@ -69,7 +69,7 @@ class HttpMonitoring : public Monitoring, private gateway::HttpService {
         metrics_(metrics),
         facts_(std::make_shared<StoreFacts>(store, blobs, quotas, clock)),
         scrape_(executor, [facts = facts_] { return facts->collect(); }),
-        // Changes nothing, and is answered by the writer's thread all the same.
+        // Changes nothing, but has to be answered by the writer's thread.
         store_(executor, [&store] { return store.transact([](storage::Transaction&) { return absl::OkStatus(); }); }),
         blobs_(executor, [&blobs] { return blobs.checkWritable(); }) {
     limits_.max_connections = 32;

@@ -8,7 +8,7 @@
 namespace tessera::server {
 namespace {
 
-/// One call: it lives as long as gRPC keeps the call.
+/// One call; lives as long as gRPC's call object.
 class MeteredCall : public grpc::experimental::Interceptor {
  public:
   MeteredCall(Metrics& metrics, const std::string& method)
@@ -31,7 +31,7 @@ class MeteredCall : public grpc::experimental::Interceptor {
   Metrics& metrics_;
   Metrics::Calls& calls_;
   const std::chrono::steady_clock::time_point begin_;
-  int code_ = grpc::StatusCode::CANCELLED;  // a call that ends without a status was left by its client
+  int code_ = grpc::StatusCode::CANCELLED;  // a call without a status was abandoned by its client
 };
 
 }  // namespace

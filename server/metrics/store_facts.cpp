@@ -49,7 +49,7 @@ MetricFamily single(const char* name, const char* help, double value, MetricType
   return family;
 }
 
-/// Every kind, those without any too: what is 0 is not absent.
+/// All kinds, including those with 0 tasks, so that no series is absent.
 void addByKind(MetricFamily& family, const std::map<int, double>& values) {
   for (int kind = v1::TaskKind_MIN + 1; kind <= v1::TaskKind_MAX; ++kind) {
     const auto value = values.find(kind);
@@ -69,11 +69,11 @@ absl::Status addQueue(storage::Reader& reader, int64_t now_us, std::vector<Metri
   for (const v1::Task& task : leased) {
     leases[task.spec().kind()] += 1;
   }
-  addByKind(families.emplace_back(gauge("tessera_queue_tasks", "Tasks that wait for a worker, by kind.")), ready);
+  addByKind(families.emplace_back(gauge("tessera_queue_tasks", "Tasks waiting for a worker, by kind.")), ready);
   addByKind(families.emplace_back(
-                gauge("tessera_queue_oldest_task_age_seconds", "How long the one that waits longest has, by kind.")),
+                gauge("tessera_queue_oldest_task_age_seconds", "Waiting time of the oldest ready task, by kind.")),
             age);
-  addByKind(families.emplace_back(gauge("tessera_leases", "Leases in force, by kind of task.")), leases);
+  addByKind(families.emplace_back(gauge("tessera_leases", "Current leases, by kind of task.")), leases);
   return absl::OkStatus();
 }
 
@@ -90,24 +90,24 @@ absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& fami
     }
     query.page_token = page.next_page_token;
   } while (!query.page_token.empty());
-  MetricFamily& family = families.emplace_back(gauge("tessera_workers", "Workers that are known, by state."));
+  MetricFamily& family = families.emplace_back(gauge("tessera_workers", "Registered workers, by state."));
   for (int state = v1::Worker::State_MIN + 1; state <= v1::Worker::State_MAX; ++state) {
     if (v1::Worker::State_IsValid(state)) {
       add(family, states[state], {{"state", labelOf(v1::Worker::State_Name(static_cast<v1::Worker::State>(state)))}});
     }
   }
-  families.push_back(single("tessera_worker_slots", "Tasks that the workers which are not lost run at a time.", slots));
+  families.push_back(single("tessera_worker_slots", "Concurrent tasks that all live workers accept.", slots));
   return absl::OkStatus();
 }
 
-/// Names are made by whoever makes tokens: so many have samples of their own, all others together one, under a name
-/// that no project can have.
+/// Whoever creates tokens creates project names, so only a limited number of projects have their own samples; the rest
+/// is summed under a name that no project can have.
 constexpr size_t kShown = 50;
 constexpr char kOthers[] = "(others)";
 
-/// What the projects that are shown may have, and those that the operator's file names, where that is bounded.
+/// Quotas of the projects shown and of those in the operator's file, where limited.
 MetricFamily limitsOf(const std::vector<storage::Usage>& shown, const Quotas& quotas) {
-  MetricFamily limits = gauge("tessera_project_quota", "What a project may have at a time, by quota.");
+  MetricFamily limits = gauge("tessera_project_quota", "Quotas of projects, by quota.");
   std::map<std::string, v1::Quota> of = quotas.named();
   for (const storage::Usage& usage : shown) {
     of.emplace(usage.project, quotas.of(usage.project));
@@ -125,15 +125,14 @@ MetricFamily limitsOf(const std::vector<storage::Usage>& shown, const Quotas& qu
   return limits;
 }
 
-/// How often projects were told of their quotas, whether they have anything or not; and 0 for the limits that are shown
-/// and were never met.
+/// Rejections by quota of each project, whatever it uses; 0 for quotas that are shown and were never exceeded.
 MetricFamily refusalsOf(const MetricFamily& limits, const Quotas& quotas) {
-  MetricFamily family = gauge("tessera_project_refusals_total", "Calls that a quota ended, by project and quota.");
+  MetricFamily family = gauge("tessera_project_refusals_total", "Calls that quotas rejected, by project and quota.");
   family.type = MetricType::Counter;
   QuotaRefusals::Counts counts = quotas.refusals()->counts();
   for (const ClientMetric& limit : limits.metric) {
     const std::string& project = limit.label[0].value;
-    // Of a project without a name nothing is known: what it was told is among the others'.
+    // Rejections of a project without a name are counted among the others'.
     if (counts.all_named || counts.projects.contains(project)) {
       counts.named.try_emplace({project, limit.label[1].value});
     }
@@ -147,7 +146,7 @@ MetricFamily refusalsOf(const MetricFamily& limits, const Quotas& quotas) {
   return family;
 }
 
-/// What each project has, those that use most by name.
+/// Usage of each project; the largest ones by name.
 absl::Status addProjects(storage::Reader& reader, const Quotas& quotas, std::vector<MetricFamily>& families) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<storage::Usage> usages, reader.usages());
   std::sort(usages.begin(), usages.end(), [](const storage::Usage& a, const storage::Usage& b) {
@@ -167,8 +166,8 @@ absl::Status addProjects(storage::Reader& reader, const Quotas& quotas, std::vec
     usages.resize(kShown);
     usages.push_back(others);
   }
-  MetricFamily jobs = gauge("tessera_project_jobs", "Jobs that wait or run, by project.");
-  MetricFamily bytes = gauge("tessera_project_blob_bytes", "Blobs that a project holds, by project.");
+  MetricFamily jobs = gauge("tessera_project_jobs", "Queued and running jobs, by project.");
+  MetricFamily bytes = gauge("tessera_project_blob_bytes", "Bytes of the blobs that a project holds.");
   for (const storage::Usage& usage : usages) {
     add(jobs, static_cast<double>(usage.queued_jobs), {{"project", usage.project}, {"state", "queued"}});
     add(jobs, static_cast<double>(usage.running_jobs), {{"project", usage.project}, {"state", "running"}});
@@ -183,7 +182,8 @@ absl::Status addProjects(storage::Reader& reader, const Quotas& quotas, std::vec
   return absl::OkStatus();
 }
 
-/// Since boot, of this process, in clock ticks; field 22 of /proc/self/stat, counted behind the name in brackets.
+/// Start time of this process since boot, in clock ticks: field 22 of /proc/self/stat, counted after the name in
+/// parentheses.
 double startTicks() {
   std::ifstream in("/proc/self/stat");
   std::string line;
@@ -230,11 +230,12 @@ absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
     }
     return absl::OkStatus();
   }));
-  families.push_back(single("tessera_blobs", "Blobs, as of at most a minute ago.", static_cast<double>(totals_.blobs)));
-  families.push_back(single("tessera_blob_bytes", "All of them together.", static_cast<double>(totals_.bytes)));
+  families.push_back(
+      single("tessera_blobs", "Stored blobs, as of at most a minute ago.", static_cast<double>(totals_.blobs)));
+  families.push_back(single("tessera_blob_bytes", "Bytes of all stored blobs.", static_cast<double>(totals_.bytes)));
   TESSERA_ASSIGN_OR_RETURN(const int64_t free, blobs_.freeBytes());
   families.push_back(
-      single("tessera_disk_free_bytes", "What can still be written where blobs lie.", static_cast<double>(free)));
+      single("tessera_disk_free_bytes", "Free bytes of the disk with the blobs.", static_cast<double>(free)));
   return families;
 }
 

@@ -33,7 +33,7 @@ void UploadCall::OnCancel() {
   wake();
 }
 
-/// Its row keeps the size that a client names, so that must be the file's.
+/// The row keeps the size that the client states, so it must equal the file's.
 absl::Status UploadCall::checkSizeOfStored(const v1::Digest& digest) {
   const auto size = blobs_.size(digest.sha256());
   if (!size.ok() || *size == digest.size_bytes()) {
@@ -43,7 +43,7 @@ absl::Status UploadCall::checkSizeOfStored(const v1::Digest& digest) {
                     absl::StrCat(*size, ", the size of the blob that is there"));
 }
 
-/// Reads the next message; a client that sends none for too long gives its memory and its room on the disk free.
+/// Reads the next message. A client that sends nothing for too long loses its memory and disk space.
 void UploadCall::readNext() {
   const int64_t reading = ++reading_;
   silence_ = std::make_unique<grpc::Alarm>();
@@ -85,7 +85,7 @@ absl::Status UploadCall::begin() {
   return absl::OkStatus();
 }
 
-/// Of bytes that are here already. Clients have none: they would learn which blobs there are.
+/// Composes a blob from bytes that exist already. Workers only: a client would learn which blobs exist.
 absl::Status UploadCall::beginFromFiles() {
   const char* field = message_.placed().empty() ? "parts" : "placed";
   if (caller_.role != v1::WORKER) {
@@ -108,7 +108,7 @@ absl::Status UploadCall::beginFromFiles() {
   }
   using Hashed = storage::BlobStore::Hashed;
   const Hashed hashed = caller_.name == kLocalWorkers ? Hashed::kHere : Hashed::kByAnybody;
-  TESSERA_ASSIGN_OR_RETURN(upload_, blobs_.startComposed(digest_, parts, hashed));  // which has looked at their sizes
+  TESSERA_ASSIGN_OR_RETURN(upload_, blobs_.startComposed(digest_, parts, hashed));  // has checked their sizes
   for (const storage::BlobStore::Part& part : parts) {
     received_ += part.sha256.empty() ? 0 : part.bytes;
   }
@@ -129,12 +129,13 @@ absl::Status UploadCall::complete() {
   if (!begun_) {
     return fieldError("digest", "an empty stream", "a first message that names the digest");
   }
-  // A stream that breaks looks like one that ends, until gRPC says that it was cancelled.
+  // A broken stream looks like an ended one until gRPC reports that it was cancelled.
   if (!existed_ && received_ < digest_.size_bytes()) {
     return absl::DataLossError(absl::StrCat(received_, " bytes were sent, ", digest_.size_bytes(),
                                             " announced; they are kept, go on from where QueryUpload says"));
   }
-  // Of a blob that existed this makes sure that it stays: its writer may have ended before. A file is durable before a
+  // Also for a blob that existed: makes sure that it stays, since its writer may have died before. A file must be
+  // durable before a row refers to it; bytes in a row become durable with it.
   // row speaks of it; bytes that become a row are so together with that one.
   const bool together = blobs_.becomesRow(digest_.size_bytes());
   TESSERA_RETURN_IF_ERROR(together ? absl::OkStatus() : upload_->commit());
@@ -158,7 +159,7 @@ void UploadCall::advance() {
     case Read::kPending:
       if (silent_ != 0 && silent_ == reading_) {
         finish(absl::DeadlineExceededError(
-            "no data came for too long; what came is kept, go on from where QueryUpload says"));
+            "no data came for too long; the received bytes are kept; resume at the offset that QueryUpload returns"));
       }
       return;
     case Read::kEnd:
@@ -170,7 +171,7 @@ void UploadCall::advance() {
     return finish(status);
   }
   if (existed_) {
-    return finish(complete());  // no need to send the rest
+    return finish(complete());  // the rest of the bytes is not needed
   }
   message_.Clear();
   readNext();
@@ -178,7 +179,7 @@ void UploadCall::advance() {
 
 void UploadCall::finish(const absl::Status& status) {
   finished_ = true;
-  upload_.reset();  // before the client may go on from what it wrote
+  upload_.reset();  // before the client may resume after the bytes that it wrote
   Finish(finalStatus(status));
 }
 
