@@ -16,7 +16,7 @@
 namespace tessera::server {
 namespace {
 
-/// Of what a request leaves out, which most leave out most of: hashed once.
+/// Hashes of empty fields, which most requests have: computed once.
 const std::string& hashOfNothing() {
   static const std::string hash = KeyHash().finish();
   return hash;
@@ -35,7 +35,7 @@ std::string modelText(const v1::CompileSpec& spec) {
 
 using InputShapes = google::protobuf::RepeatedPtrField<v1::InputShape>;
 using Dimensions = google::protobuf::RepeatedPtrField<v1::DimensionBinding>;
-/// Sorted by name: the order in a request means nothing.
+/// Sorted by name, since the order in a request has no meaning.
 using Bindings = std::map<std::string, std::string>;
 
 Bindings sorted(const InputShapes& shapes) {
@@ -67,7 +67,7 @@ std::string hashOf(const Bindings& bindings) {
   return hash.finish();
 }
 
-/// Text by hash.
+/// Text of a hash.
 std::map<std::string, std::string> variantsOf(const v1::CompileSpec& spec) {
   std::map<std::string, std::string> variants;
   for (const v1::Specialization& specialization : spec.specializations()) {
@@ -157,7 +157,7 @@ std::string pinsText(const v1::CompileSpec& spec) {
 v1::CompileOptions optionsOf(const v1::CompileSpec& spec) {
   v1::CompileOptions options = spec.options();
   if (options.opt_level() == 0) {
-    options.set_opt_level(2);  // the default, spelled out: both spellings are one key
+    options.set_opt_level(2);  // the default, made explicit, so that both spellings have one key
   }
   const v1::Knowledge::Mode mode = options.knowledge().mode();
   if (mode != v1::Knowledge::NEWEST && mode != v1::Knowledge::SNAPSHOT) {
@@ -174,8 +174,7 @@ std::string optionsText(const v1::CompileSpec& spec) {
       options.has_knowledge() ? " knowledge=" + v1::Knowledge::Mode_Name(options.knowledge().mode()) : "");
 }
 
-/// Calls `use` with the name and the hash of each part of the key, in the key's order, and with what tells people of
-/// it.
+/// Calls `use` with the name, the hash and the display text of each component, in the key's order.
 template <typename Use>
 void forEachPart(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
                  const std::string& compiler_version, const Use& use) {

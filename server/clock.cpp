@@ -19,7 +19,7 @@ int64_t microsOf() {
   return std::chrono::duration_cast<std::chrono::microseconds>(Source::now().time_since_epoch()).count();
 }
 
-constexpr int64_t kSlew = 100;  // the wall clock may draw ours by one part in so many
+constexpr int64_t kSlew = 100;  // the wall clock adjusts ours by at most 1 / kSlew of the time that passes
 
 }  // namespace
 
@@ -33,7 +33,7 @@ int64_t SystemClock::nowMicros() {
   const int64_t monotonic_us = monotonic_();
   const int64_t passed = std::max<int64_t>(0, monotonic_us - last_us_);
   if (passed < kSlew) {
-    return now_us_ + passed;  // too little to draw anything; it stays to be counted
+    return now_us_ + passed;  // too little to adjust by; counted later
   }
   last_us_ = monotonic_us;
   now_us_ += passed;
@@ -52,7 +52,7 @@ std::string RandomIds::next(std::string_view prefix) {
 
 std::string RandomIds::secret() {
   std::string bytes(16, '\0');
-  // So few bytes come whole, or the machine has no randomness yet, and then nothing here is safe.
+  // getrandom() returns so few bytes whole; if it fails, nothing here is secure.
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     std::abort();
   }

@@ -43,7 +43,7 @@ void Executor::expect() {
 }
 
 void Executor::postExpected(std::function<void()> work) {
-  // Under the lock: the last expected work lets stop() go on, and this with it.
+  // Under the lock: stop() may return, and destroy this object, once the last expected work is posted.
   const std::lock_guard lock(mutex_);
   --expected_;
   queue_.push_back(std::move(work));
@@ -76,7 +76,7 @@ void Executor::run(Bed& bed) {
   while (true) {
     while (queue_.empty()) {
       if (stopping_ && expected_ == 0) {
-        wakeAll();  // those that waited for what was expected
+        wakeAll();  // threads that wait for expected work
         return;
       }
       bed.rung = false;
@@ -92,7 +92,7 @@ void Executor::run(Bed& bed) {
       next->bell.notify_one();
     }
     work();
-    work = nullptr;  // with what it holds, before the lock
+    work = nullptr;  // destroys what it captured before the lock is taken
     lock.lock();
   }
 }

@@ -26,11 +26,11 @@
 namespace tessera::server {
 namespace {
 
-/// What gRPC may hold in its buffers for all calls together: a message is read whole before the gate sees its call.
-/// Beyond it gRPC ends calls (RESOURCE_EXHAUSTED). Twice what the streams that the gate lets in at a time can have sent
-/// ahead, a chunk each.
+/// Memory that gRPC may use for all calls together, since a message is read whole before the gate sees its call. Beyond
+/// it gRPC ends calls with RESOURCE_EXHAUSTED. Twice the data that the admitted streams can have sent ahead, one chunk
+/// each.
 constexpr size_t kTransportMemory = size_t{256} << 20;
-/// Calls that one connection may have open: a peer without a name yet is bounded by this.
+/// Concurrent calls per connection, which limits a peer that is not identified yet.
 constexpr int kStreamsPerConnection = 1024;
 
 }  // namespace
@@ -98,13 +98,13 @@ absl::Status GrpcEndpoint::open(std::vector<Address>& addresses) {
   }
   builder.SetMaxReceiveMessageSize(backend_.limits.max_message_bytes);
   builder.SetMaxSendMessageSize(-1);
-  // A message is as large as it arrives: half a megabyte that unpacks to half a gigabyte is refused, packed as it is.
+  // Compressed messages are rejected: half a megabyte can expand to half a gigabyte.
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   for (const grpc_compression_algorithm packing : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(packing, false);
   }
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsPerConnection);
-  // A worker on a dead machine is noticed by its lease; idle connections of clients stay.
+  // A worker on a dead host is noticed by its lease; idle connections of clients stay open.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);

@@ -1,4 +1,4 @@
-// What is asked for in a job: all that can be told without the model, the artifact and the store.
+// Validation of job requests, as far as possible without the model, the artifact and the store.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@
 namespace tessera::server {
 namespace {
 
-/// What a value has in bytes is what its own shape and type say, whatever it is given for.
+/// The bytes of a value must match its own shape and type.
 absl::Status checkLength(const std::string& field, const v1::TensorValue& value) {
   int64_t bytes = elementBytes(value.spec().dtype());
   bool fits = true;
@@ -34,7 +34,7 @@ absl::Status checkLength(const std::string& field, const v1::TensorValue& value)
                                  tensorText(value.spec())));
 }
 
-/// Bindings of a CompileSpec or of one Specialization; `names` are those that are bound already, by both.
+/// Bindings of a CompileSpec or of one Specialization. `names`: already bound by either.
 template <typename Message>
 absl::Status checkBindings(const std::string& where, const Message& message, std::set<std::string>& dimensions,
                            std::set<std::string>& inputs) {
@@ -68,7 +68,7 @@ absl::Status checkBindings(const std::string& where, const Message& message, std
   return absl::OkStatus();
 }
 
-/// Equal for equal bindings, in whatever order they come.
+/// Equal for equal bindings in any order.
 std::string textOf(const v1::Specialization& variant) {
   std::set<std::string> bindings;
   for (const v1::DimensionBinding& dimension : variant.dimensions()) {

@@ -21,7 +21,7 @@ absl::Status checkTime(const char* field, double value) {
   return fieldError(field, absl::StrCat(value), "a finite number, 0 or more");
 }
 
-/// A tree that cannot be written down and read again is none.
+/// A tree must print and parse back to itself.
 absl::Status checkTree(const v1::Schedule& schedule) {
   const absl::StatusOr<v1::Schedule> read = compiler::parseSchedule(compiler::printSchedule(schedule));
   if (read.ok()) {
@@ -49,7 +49,7 @@ absl::Status checkTexts(const v1::TuningRecord& record) {
   TESSERA_RETURN_IF_ERROR(checkText("workload_summary", record.workload_summary(), kMaxSummary, true));
   TESSERA_RETURN_IF_ERROR(checkText("flags", record.flags(), kMaxSummary, true));
   TESSERA_RETURN_IF_ERROR(checkRange("cpu_features (count)", record.cpu_features_size(), 0, kMaxFeatures));
-  // What went wrong may be told in several lines.
+  // A failure's reason may have several lines.
   TESSERA_RETURN_IF_ERROR(
       checkRange("validation (bytes)", static_cast<int64_t>(record.validation().size()), 0, kMaxReason));
   return checkRange("reason (bytes)", static_cast<int64_t>(record.reason().size()), 0, kMaxReason);

@@ -9,7 +9,7 @@
 namespace tessera::server {
 namespace {
 
-/// What heartbeats and reports say about the lease they are of.
+/// Fields that identify the lease of a heartbeat or report.
 template <typename Request>
 absl::Status checkLease(const Request& request) {
   TESSERA_RETURN_IF_ERROR(checkText("worker_id", request.worker_id(), Limits::kMaxWorkerIdLength, false));
@@ -179,7 +179,7 @@ absl::Status checkReport(const v1::ReportTaskRequest& request, const Limits& lim
       checkRange("result.search.proposals (count)", result.search().proposals_size(), 0, Limits::kMaxProposals));
   TESSERA_RETURN_IF_ERROR(checkRange("result.search.batch.refused (count)", result.search().batch().refused_size(), 0,
                                      Limits::kMaxOutputFiles));
-  // What came of the trees is the server's to say.
+  // Outcomes of trees are set by the server only.
   TESSERA_RETURN_IF_ERROR(
       checkRange("result.search.batch.speeds (count)", result.search().batch().speeds_size(), 0, 0));
   TESSERA_RETURN_IF_ERROR(

@@ -31,8 +31,7 @@ bool sameType(const v1::TensorSpec& given, const v1::TensorSpec& accepted, bool 
          (!one_shape || std::equal(given.shape().begin(), given.shape().end(), accepted.shape().begin()));
 }
 
-/// Inputs that have a value where none is given: fixed ones, those with defaults, and how many count of a dimension
-/// that is a range.
+/// Inputs that may be omitted: fixed ones, ones with defaults, and lengths of a range's dimension.
 std::set<std::string> withoutValue(const v1::Manifest& manifest) {
   std::set<std::string> names;
   for (const v1::TensorValue& fixed : manifest.fixed_inputs()) {

@@ -11,7 +11,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr std::string_view kHost = "host";  // the machine of whoever asks: only they can say what it is
+constexpr std::string_view kHost = "host";  // the client's own machine, which only the client can describe
 
 absl::Status unknownTarget(const std::string& field, const std::string& name) {
   const bool host = name == kHost;
@@ -52,7 +52,8 @@ absl::Status TargetCatalog::storeBuiltins() {
 absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::find(const std::string& project,
                                                                       const std::string& name) {
   if (const v1::Target* builtin = compiler::findBuiltinTarget(name)) {
-    return std::shared_ptr<const v1::Target>(std::shared_ptr<void>(), builtin);  // nobody's: it is there for good
+    return std::shared_ptr<const v1::Target>(std::shared_ptr<void>(),
+                                             builtin);  // not owned: built-in targets live forever
   }
   auto target = std::make_shared<v1::Target>();
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {

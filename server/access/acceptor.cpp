@@ -33,7 +33,7 @@ absl::Status cannotListen(const std::string& address, const std::string& why) {
       absl::StrCat("cannot listen on ", address, ": ", why, "; is the address right and the port free?"));
 }
 
-/// A listening socket, or -errno.
+/// Opens a listening socket; -errno on failure.
 int listenOn(const addrinfo& at, uint16_t port) {
   sockaddr_storage name{};
   std::memcpy(&name, at.ai_addr, at.ai_addrlen);
@@ -48,7 +48,7 @@ int listenOn(const addrinfo& at, uint16_t port) {
   }
   const int on = 1, off = 0;
   setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // which those that are accepted inherit
+  setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // inherited by accepted sockets
   if (at.ai_family == AF_INET6) {
     setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   }
@@ -126,7 +126,7 @@ absl::Status Acceptor::listen(std::string& address, const Hand& hand) {
     if (socket < 0) {
       error = -socket;
       if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) {
-        continue;  // a name may have addresses of kinds that this machine has not
+        continue;  // a name may have addresses of families that this machine lacks
       }
       return cannotListen(address, std::strerror(error));
     }
@@ -184,8 +184,9 @@ void Acceptor::loop() {
                                          [&](const Listener& each) { return each.socket == descriptor; });
       if (listener != listeners_.end()) {
         takeAll(*listener);
-      } else if (open_.erase(descriptor) > 0) {  // both sides have ended it
-        // The socket may be gRPC's for a while yet: what is not taken out would be told of again, by its old number.
+      } else if (open_.erase(descriptor) > 0) {  // both sides have closed it
+        // gRPC may keep the socket a while longer; if it stayed in the set, its end would be reported again under a
+        // descriptor that is reused.
         epoll_ctl(poll_, EPOLL_CTL_DEL, descriptor, nullptr);
         close(descriptor);
       }
@@ -195,7 +196,7 @@ void Acceptor::loop() {
 }
 
 void Acceptor::takeAll(const Listener& listener) {
-  constexpr int kAtOnce = 256;  // then those that ended give their places back
+  constexpr int kAtOnce = 256;  // per round, so that closed connections give their places back in between
   for (int i = 0; i < kAtOnce; ++i) {
     sockaddr_storage from{};
     socklen_t length = sizeof from;
@@ -220,7 +221,7 @@ void Acceptor::take(const Listener& listener, int socket, const std::string& mac
   std::shared_ptr<void> place = limiter_->take(machine);
   const int second = place ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1;
   if (second < 0) {
-    // With a reset: it leaves nothing behind here, and the caller knows at once.
+    // Close with a reset: no state remains here, and the caller learns of it at once.
     const linger now{1, 0};
     setsockopt(socket, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     close(socket);
@@ -229,7 +230,7 @@ void Acceptor::take(const Listener& listener, int socket, const std::string& mac
     return;
   }
   open_.emplace(second, std::move(place));
-  watch(poll_, second, 0);  // EPOLLHUP alone: gRPC shuts a socket down before it closes it
+  watch(poll_, second, 0);  // EPOLLHUP only: gRPC shuts a socket down before it closes it
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
   connection.listener_fd = listener.socket;
   connection.fd = socket;

@@ -29,7 +29,7 @@ absl::StatusOr<int> openFile(const std::string& path) {
   if (file < 0) {
     return absl::FailedPreconditionError(absl::StrCat("cannot write the audit log ", path, ": ", std::strerror(errno)));
   }
-  // One that others made before may be open to all.
+  // An existing file may be readable by others.
   if (::fchmod(file, 0600) != 0) {
     const int error = errno;
     ::close(file);
@@ -39,10 +39,10 @@ absl::StatusOr<int> openFile(const std::string& path) {
   return file;
 }
 
-/// Fields that name what a message is about, the most telling first.
+/// Fields that identify the object of a message, the most specific first.
 constexpr const char* kNames[] = {"id",        "job_id",  "artifact_id", "record_id", "target_name",
                                   "worker_id", "task_id", "name",        "sha256",    "request_id"};
-/// Messages that are what a request is about.
+/// Nested messages that are the object of a request.
 constexpr const char* kParts[] = {"job", "token", "target", "worker", "digest", "spec"};
 
 std::string namedBy(const google::protobuf::Message& message) {
@@ -60,7 +60,7 @@ std::string namedBy(const google::protobuf::Message& message) {
   return "";
 }
 
-/// Whether two refusals tell the same: the port a call comes from, and figures in the message, do not matter.
+/// Whether two rejected calls count as equal: the caller's port and numbers in the message are ignored.
 bool isLike(const v1::AuditEntry& one, const v1::AuditEntry& other) {
   const auto facts = [](const v1::AuditEntry& entry) {
     return std::tie(entry.who(), entry.credential(), entry.role(), entry.project(), entry.method(), entry.resource(),
@@ -163,7 +163,7 @@ void AuditLog::lockedFlush() {
 
 void AuditLog::lockedWrite(const v1::AuditEntry& entry) {
   v1::AuditEntry shown = entry;
-  // What strangers sent must be text: JSON has no other.
+  // The request's strings may be invalid UTF-8, which JSON does not permit.
   for (std::string* text : {shown.mutable_who(), shown.mutable_credential(), shown.mutable_from(),
                             shown.mutable_resource(), shown.mutable_message()}) {
     *text = std::string(firstBytes(printable(*text), kMostMessageBytes));

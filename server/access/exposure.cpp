@@ -41,7 +41,7 @@ bool isLoopback(const std::string& address) {
       return true;
     }
   }
-  // 127.0.0.1:7400, but not the name 127.example.com:7400.
+  // Matches 127.0.0.1:7400, but not the host name 127.example.com:7400.
   const std::string host = address.substr(0, address.rfind(':'));
   const size_t start = absl::StartsWith(host, "ipv4:") ? 5 : 0;
   return absl::StartsWith(host.substr(start), "127.") &&

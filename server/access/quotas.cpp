@@ -16,7 +16,7 @@
 namespace tessera::server {
 namespace {
 
-/// What is wrong with the text, at its first place.
+/// The first fault in the text.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
@@ -78,7 +78,7 @@ absl::Status quotaExceeded(const std::string& project, const std::string& quota,
 }
 
 absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage) {
-  constexpr int64_t kHourUs = int64_t{3600} * 1'000'000;  // nothing goes sooner: see kLeastKeepUs
+  constexpr int64_t kHourUs = int64_t{3600} * 1'000'000;  // nothing is deleted sooner: see kLeastKeepUs
   return quotaExceeded(
       project, "stored_bytes", static_cast<double>(limit), static_cast<double>(usage.blob_bytes), kHourUs,
       "finish what uploads began; ask the operator to collect what is no longer wanted (`tessera admin gc`), or for "
@@ -99,7 +99,8 @@ void QuotaRefusals::note(const std::string& project, const absl::Status& answer)
   ++(isNamed(refused) ? refused.own : others_)[failure.attribute()];
 }
 
-/// Who is told of quotas most has a name; one that is told as often as another takes no name from it.
+/// The most frequently rejected projects have a name; a project with equally many rejections takes no name from
+/// another.
 bool QuotaRefusals::isNamed(Project& project) {
   if (project.named) {
     return true;
@@ -141,7 +142,7 @@ Quotas::Facts Quotas::facts() const {
   if (::stat(file_.c_str(), &info) != 0) {
     return "";
   }
-  // The time of the last change of rights and names as well: a file may become readable.
+  // Also the time of the last change of rights and names, since a file may become readable.
   return absl::StrCat(info.st_dev, " ", info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".",
                       info.st_mtim.tv_nsec, " ", info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec);
 }
@@ -161,7 +162,7 @@ absl::Status Quotas::refresh() {
     seen_ = now;
     return absl::OkStatus();
   }
-  // Read once, whatever came of it: a mistake is told once, and stands until the file changes.
+  // Remember this version whatever the result: a fault is reported once, and stands until the file changes.
   read_ = seen_;
   if (!content.ok()) {
     return absl::InvalidArgumentError(content.status().message());

@@ -12,10 +12,10 @@
 namespace tessera::server {
 namespace {
 
-/// Says what it is to whoever finds it in a file or a log.
+/// Prefix by which a token found in a file or log is recognized.
 constexpr char kPrefix[] = "tessera-";
 
-/// 256 random bits: there is nothing to guess, so a plain hash is as good as a slow one.
+/// Length of a secret: 256 random bits cannot be guessed, so a fast hash is as safe as a slow one.
 std::string newSecret(IdSource& ids) {
   return absl::StrCat(kPrefix, absl::BytesToHexString(ids.secret()), absl::BytesToHexString(ids.secret()));
 }
@@ -88,7 +88,7 @@ std::vector<v1::AccessToken> TokenBook::list() const {
 }
 
 std::string TokenBook::issueForThisProcess(const std::string& name, v1::Role role) {
-  v1::AccessToken token;  // without an id: in no list, and not to be revoked
+  v1::AccessToken token;  // without an id: not listed, and not revocable
   token.set_name(name);
   token.set_role(role);
   std::string secret = newSecret(ids_);

@@ -23,12 +23,12 @@ namespace {
 constexpr char kJson[] = "application/json; charset=utf-8";
 constexpr char kApi[] = "/v1";
 constexpr char kDocs[] = "/docs";
-/// For a job that does not exist, or a caller who may not look, to be an error and not a stream that ends with one.
+/// Checks first, so that a missing job or a missing right is an HTTP error, not a stream that ends with one.
 constexpr std::chrono::milliseconds kFirstEvent{2000};
 constexpr std::chrono::milliseconds kLookForEvents{200};
 
-/// Pages have addresses of their own ("/jobs/7"), which the page itself makes sense of. A target's name may have dots.
-/// The documentation is files alone.
+/// Addresses within the page ("/jobs/7") are answered with the page, which interprets them. A target's name may contain
+/// dots. The documentation consists of files only.
 bool isPlace(std::string_view path) {
   if (path.substr(0, path.find('/', 1)) == kDocs) {
     return false;
@@ -55,7 +55,7 @@ std::string routesJson() {
   return absl::StrCat("{\"routes\": [\n  ", lines, "\n]}\n");
 }
 
-/// The text goes out piece by piece; its place is taken until the last byte has gone.
+/// Sends the text in pieces. Its place among large answers is kept until the last byte is sent.
 void sendLarge(httplib::Response& response, std::string text, std::shared_ptr<void> place) {
   const auto held = std::make_shared<std::string>(std::move(text));
   response.set_content_provider(
@@ -90,7 +90,7 @@ void setError(httplib::Response& response, const absl::Status& status) {
     response.set_header("WWW-Authenticate", "Bearer");
   }
   if (const int64_t wait_us = failureOf(status).retry_after_us(); wait_us > 0) {
-    response.set_header("Retry-After", absl::StrCat((wait_us + 999'999) / 1'000'000));  // whole seconds
+    response.set_header("Retry-After", absl::StrCat((wait_us + 999'999) / 1'000'000));  // whole seconds, rounded up
   }
   response.set_content(errorJson(status), kJson);
 }
@@ -156,7 +156,7 @@ void Answers::answer(const httplib::Request& request, const WebCaller& caller, h
 
 void Answers::page(const httplib::Request& request, httplib::Response& response) const {
   if (request.path == kDocs) {
-    return response.set_redirect("/docs/");  // what the pages' links are relative to
+    return response.set_redirect("/docs/");  // base of the pages' relative links
   }
   const PageFile* file = fileAt(request.path == "/docs/" ? "/docs/index.html" : request.path);
   if (file == nullptr && isPlace(request.path)) {

@@ -12,12 +12,12 @@
 namespace tessera::server::gateway {
 namespace {
 
-/// libzip asks for a few bytes at a time, mostly side by side.
+/// libzip reads a few bytes at a time, mostly consecutive; they are read in pieces of this size.
 constexpr int64_t kPieceBytes = 256 << 10;
-/// What may be read beside the entry.
+/// Limit of bytes to read in addition to the entry.
 constexpr int64_t kDirectoryBytes = 4 << 20;
 
-/// A zip source over ranges: one piece is held.
+/// A zip source over byte ranges. Holds one piece.
 class RangeSource {
  public:
   RangeSource(int64_t size, const ReadRange& read, int64_t budget) : size_(size), read_(read), budget_(budget) {
@@ -110,12 +110,12 @@ class RangeSource {
 
   const int64_t size_;
   const ReadRange& read_;
-  int64_t budget_;  ///< bytes that may still be asked for: a file made to be looked into for ever is not
+  int64_t budget_;  ///< bytes that may still be read: a malicious file could make libzip read forever
   int64_t at_ = 0;
   int64_t start_ = 0;  ///< of the piece
   std::string piece_;
   zip_error_t error_{};
-  absl::Status status_;  ///< why reading failed
+  absl::Status status_;  ///< cause of a failed read
 };
 
 }  // namespace
@@ -152,7 +152,7 @@ absl::StatusOr<std::string> entryOf(int64_t size, const ReadRange& read, const s
   std::string bytes(facts.size, '\0');
   const std::unique_ptr<zip_file_t, decltype(&zip_fclose)> file(
       zip_fopen_index(archive.get(), static_cast<zip_uint64_t>(index), 0), &zip_fclose);
-  // The read behind the last byte is the one that looks at the checksum.
+  // The read after the last byte makes libzip check the checksum.
   char rest = 0;
   if (!file || zip_fread(file.get(), bytes.data(), bytes.size()) != static_cast<zip_int64_t>(bytes.size()) ||
       zip_fread(file.get(), &rest, 1) != 0) {

@@ -39,7 +39,7 @@ absl::Status unusable(const char* flag, const char* accepted) {
   return absl::InvalidArgumentError(absl::StrCat(flag, ": this file cannot be used; accepted: ", accepted));
 }
 
-/// Instead of OpenSSL's, which asks on the terminal.
+/// Replaces OpenSSL's callback, which prompts on the terminal.
 int noPassphrase(char*, int, int, void*) { return -1; }
 
 bool useCertificates(SSL_CTX* context, const std::string& pem) {
@@ -53,7 +53,7 @@ bool useCertificates(SSL_CTX* context, const std::string& pem) {
       return false;
     }
   }
-  ERR_clear_error();  // the end of the file is one
+  ERR_clear_error();  // the end of the file is reported as one
   return true;
 }
 
@@ -76,7 +76,7 @@ bool trust(SSL_CTX* context, const std::string& pem) {
 absl::StatusOr<std::shared_ptr<SSL_CTX>> tlsContext(const Tls& tls) {
   std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  // A session taken up again would come without the certificate's check.
+  // A resumed session would skip the check of the client certificate.
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
@@ -103,8 +103,8 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> tlsContext(const Tls& tls) {
 Connection::Connection(int socket, std::string peer, const std::shared_ptr<SSL_CTX>& tls, const WebLimits& limits)
     : socket_(socket), peer_(std::move(peer)), context_(tls), limits_(limits) {
   fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL, 0) | O_NONBLOCK);
-  fcntl(socket_, F_SETFD, FD_CLOEXEC);  // a worker that is started meanwhile must not hold what others say here
-  // An answer is several writes; the last one must not wait until the peer has acknowledged the first.
+  fcntl(socket_, F_SETFD, FD_CLOEXEC);  // a worker started meanwhile must not inherit the connection
+  // An answer consists of several writes; the last one must not wait for the acknowledgement of the first.
   const int yes = 1;
   ::setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
   if (context_) {
@@ -122,6 +122,7 @@ Connection::~Connection() {
   ::close(socket_);
 }
 
+/// Waits for one of `events` until `until`; false at the timeout.
 bool Connection::ready(short events, Time until) const {
   pollfd entry{socket_, events, 0};
   while (true) {
@@ -133,6 +134,7 @@ bool Connection::ready(short events, Time until) const {
   }
 }
 
+/// A TLS read may have to write and vice versa (renegotiation, key updates): waits for what the last call needs.
 bool Connection::tlsMayGoOn(int outcome, Time until) const {
   const int why = SSL_get_error(tls_.get(), outcome);
   ERR_clear_error();
@@ -158,6 +160,7 @@ bool Connection::shakeHands() {
 bool Connection::awaitRequest(const std::function<bool()>& stopping) {
   const Time until = steady_clock::now() + limits_.idle;
   while (!stopping() && steady_clock::now() < until) {
+    // Bytes may already be here: in our buffer, or decrypted by TLS, where poll() does not see them.
     if (next_ < buffer_.size() || (tls_ && SSL_pending(tls_.get()) > 0) ||
         ready(POLLIN, std::min(until, steady_clock::now() + kLookForPeer))) {
       return true;
@@ -174,6 +177,7 @@ void Connection::beginRequest() {
 }
 
 std::string Connection::certificateUri() const {
+  // Without a requested certificate the verification result is X509_V_OK too.
   if (!tls_ || SSL_get_verify_result(tls_.get()) != X509_V_OK || SSL_get_verify_mode(tls_.get()) == SSL_VERIFY_NONE) {
     return "";
   }
@@ -202,7 +206,7 @@ bool Connection::is_readable() const {
 }
 
 bool Connection::is_writable() const {
-  // A peer that left shows as readable with nothing to read: an event stream that has nothing to send notices here.
+  // A disconnected peer is readable with no data: an idle event stream notices it here.
   char byte = 0;
   if (!tls_ && ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) {
     return false;
@@ -245,6 +249,7 @@ ssize_t Connection::read(char* data, size_t size) {
       return count;
     }
   }
+  // Never more than the request's remaining limit, even if it has arrived.
   const size_t count = std::min({size, buffer_.size() - next_, bytes_left_});
   if (count == 0) {
     return -1;
@@ -256,7 +261,7 @@ ssize_t Connection::read(char* data, size_t size) {
 }
 
 ssize_t Connection::write(const char* data, size_t size) {
-  // A byte taken now and then must not keep an answer for ever: what is taken earns the time that is waited.
+  // A peer that reads a byte now and then must not keep an answer forever: only bytes read extend the time.
   const Time start = steady_clock::now();
   const Time until = start + limits_.answer + milliseconds(sent_ / WebLimits::kLeastBytesPerMs) - waited_;
   const auto taken = [&](ssize_t count) {

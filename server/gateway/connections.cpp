@@ -33,13 +33,13 @@ void ConnectionThreads::enqueue(std::function<void()> work) {
       std::thread([work, leave] {
         try {
           work();
-        } catch (const std::exception& error) {  // what HTTP is read with may throw; it costs this connection
+        } catch (const std::exception& error) {  // the HTTP library may throw; only this connection ends
           spdlog::error("web connection: {}", error.what());
         }
         leave();
       }).detach();
       return;
-    } catch (const std::exception&) {  // no more threads on this machine, or no memory for one
+    } catch (const std::exception&) {  // no memory, or no more threads on this machine
       leave();
     }
   }

@@ -18,7 +18,7 @@
 namespace tessera::server::gateway {
 namespace {
 
-/// "build.example.com:7480" without the port, "[::1]:7480" without brackets.
+/// "build.example.com:7480" without the port; "[::1]:7480" without brackets.
 std::string hostOf(const std::string& header) {
   if (absl::StartsWith(header, "[")) {
     const size_t close = header.find(']');
@@ -65,7 +65,7 @@ absl::Status checkOrigin(const httplib::Request& request) {
   return absl::OkStatus();
 }
 
-/// Where a body ends is said once, or a proxy before us may see other requests than we do.
+/// The end of a body must be stated exactly once; otherwise a proxy in front could see different requests (smuggling).
 absl::Status checkLength(const httplib::Request& request) {
   const size_t codings = request.get_header_value_count("Transfer-Encoding");
   if (request.get_header_value_count("Content-Length") + codings > 1 ||
@@ -82,11 +82,11 @@ absl::Status checkBody(const httplib::Request& request) {
         "what does something needs a token (Authorization: Bearer ...) or the header X-Tessera, with any value: so no "
         "other site's page can do it");
   }
-  // What unpacks may be of any size, and forms are read in other ways.
+  // Compressed bodies can expand to any size, and forms are parsed differently.
   if (request.has_header("Content-Encoding")) {
     return absl::InvalidArgumentError("Content-Encoding: bodies are taken as they are, not packed");
   }
-  // Without either it would be read until the sender leaves.
+  // Without a length the body would be read until the peer disconnects.
   if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
     return absl::InvalidArgumentError("Content-Length: say how long the body is; 0 where there is none");
   }
@@ -125,7 +125,7 @@ absl::Status checkCrossSite(const httplib::Request& request, const HostNames& na
                                                    " bytes, a query at most ", WebLimits::kMaxParameters,
                                                    " parameters"));
   }
-  // What is no text would be complained of by protobuf, on the log and to nobody else.
+  // protobuf would log invalid UTF-8 instead of reporting it to the caller.
   bool text = isText(request.path);
   for (const auto& [name, value] : request.params) {
     text = text && isText(name) && isText(value);

@@ -12,7 +12,7 @@
 namespace tessera::server::gateway {
 namespace {
 
-/// After that the browser asks again, from where it was.
+/// Duration of a stream; the browser then reconnects and continues.
 constexpr std::chrono::hours kWatchPatience{6};
 
 const char* nameOf(const v1::JobEvent& event) {
@@ -35,11 +35,11 @@ const char* nameOf(const v1::JobEvent& event) {
 }  // namespace
 
 std::string asServerSentEvent(const v1::JobEvent& event) {
-  // JSON has no bare line break, so that one line of data holds it.
+  // JSON contains no raw line break, so one data line is enough.
   return absl::StrCat("id: ", event.sequence(), "\nevent: ", nameOf(event), "\ndata: ", toJson(event), "\n\n");
 }
 
-/// Shared by the stream and gRPC, which holds it from the start of the call to OnDone.
+/// Shared by the stream and gRPC, which holds it from the start of the call until OnDone.
 struct EventStream::Call : public grpc::ClientReadReactor<v1::WatchJobResponse> {
   void OnReadDone(bool ok) override {
     {
@@ -66,7 +66,7 @@ struct EventStream::Call : public grpc::ClientReadReactor<v1::WatchJobResponse> 
     changed.notify_all();
   }
 
-  /// Under the mutex.
+  /// Requires the mutex.
   void readOn() {
     if (!reading && !ended && events.size() < WebLimits::kMaxEventsAhead) {
       reading = true;
@@ -75,8 +75,8 @@ struct EventStream::Call : public grpc::ClientReadReactor<v1::WatchJobResponse> 
     }
   }
 
-  /// Reads are started when it pleases the taker, outside of gRPC's callbacks. Until the hold is gone, gRPC waits for
-  /// them, with OnDone too.
+  /// Reads are started when the browser has taken events, outside of gRPC's callbacks. The hold makes gRPC wait for
+  /// such reads before it calls OnDone.
   void letGo() {
     if (held.exchange(false)) {
       RemoveHold();
@@ -93,7 +93,7 @@ struct EventStream::Call : public grpc::ClientReadReactor<v1::WatchJobResponse> 
   std::condition_variable changed;
   std::deque<v1::JobEvent> events;
   bool reading = false;
-  bool ended = false;  ///< a read said that there is no more
+  bool ended = false;  ///< a read reported the end of the stream
   bool done = false;
   absl::Status status;
 };

@@ -19,12 +19,12 @@
 namespace tessera::server::gateway {
 namespace {
 
-/// For answers on their way when the service stops; then their connections end.
+/// Time for answers in progress when the service stops; then their connections are closed.
 constexpr std::chrono::milliseconds kLastWords{1000}, kLookAgain{10};
 
 /// The connection that this thread serves.
 thread_local Connection* current = nullptr;
-/// A request was refused before its body was read: what follows is no request.
+/// A request was rejected before its body was read, so the following bytes are no request.
 thread_local bool leave = false;
 
 std::string peerOf(int socket) {
@@ -40,7 +40,7 @@ std::string peerOf(int socket) {
   return text;
 }
 
-/// What connections are counted by: a machine has as many addresses of its IPv6 network as it likes.
+/// Unit of the connection limit; a host can use any address of its IPv6 network.
 std::string networkOf(const std::string& peer) {
   in6_addr address{};
   const bool mapped = peer.find('.') != std::string::npos;  // ::ffff:10.0.0.7
@@ -50,7 +50,7 @@ std::string networkOf(const std::string& peer) {
   return {reinterpret_cast<const char*>(&address), 8};
 }
 
-/// Something is packed where the asker takes it, by gzip: what takes long to pack is not asked for by others.
+/// Compresses with gzip only answers that the client accepts compressed and that compress quickly.
 void normalize(httplib::Request& request) {
   const bool gzip = request.get_header_value("Accept-Encoding").find("gzip") != std::string::npos;
   request.headers.erase("Accept-Encoding");
@@ -84,7 +84,7 @@ class HttpListener : public Listener, private httplib::Server {
       }
       if (request.method == "POST") {
         current->allowBody();
-        return HandlerResponse::Unhandled;  // its body comes first
+        return HandlerResponse::Unhandled;  // the body is read first
       }
       respond(request, response);
       return HandlerResponse::Handled;
@@ -129,7 +129,7 @@ class HttpListener : public Listener, private httplib::Server {
       return absl::FailedPreconditionError(
           absl::StrCat("cannot listen on ", address, "; is the address right and the port free?"));
     }
-    // httplib lets five wait to be accepted; a few browsers at once are more, and on a busy machine the rest is reset.
+    // httplib's backlog is five; a few browsers exceed it, and on a busy machine the rest is reset.
     (void)::listen(svr_sock_, limits_.max_connections);
     address = absl::StrCat(address.substr(0, colon), ":", port);
     thread_ = std::thread([this, address] {
@@ -164,7 +164,7 @@ class HttpListener : public Listener, private httplib::Server {
       return false;
     }
     Connection connection(socket, peer, tls_, limits_);
-    const OpenSockets::Entry entry(open_, socket);  // goes before the connection does
+    const OpenSockets::Entry entry(open_, socket);  // destroyed before the connection
     current = &connection;
     const auto stopping = [this] { return svr_sock_ == INVALID_SOCKET; };
     if (connection.shakeHands()) {

@@ -43,8 +43,8 @@ absl::StatusOr<v1::Job> jobOf(Upstream& upstream, const WebCaller& caller, const
   return std::move(*response.mutable_job());
 }
 
-/// The stream of a job that goes on has no end; after so long without an event it has come to now. The first may take
-/// its time.
+/// The event stream of a running job has no end. After this time without an event it has caught up; the first event may
+/// take longer.
 constexpr std::chrono::milliseconds kSilence{100};
 constexpr std::chrono::milliseconds kFirstEvent{2000};
 
@@ -64,7 +64,7 @@ absl::StatusOr<std::string> reportJson(Upstream& upstream, const WebCaller& call
                                                      WebLimits::kMaxReportBytes, " are shown here; `tessera explain` ",
                                                      "shows all of it"));
   }
-  // What a worker said of its size is no bound.
+  // The size that a worker stated is no limit.
   TESSERA_ASSIGN_OR_RETURN(const std::string bytes,
                            upstream.read(caller, report.sha256(), 0, WebLimits::kMaxReportBytes));
   const std::string what = absl::StrCat("the report of job ", job_id);

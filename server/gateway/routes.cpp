@@ -3,7 +3,7 @@
 namespace tessera::server::gateway {
 namespace {
 
-// What makes or ends tokens, deletes or copies is left to gRPC: a browser is no place for it.
+// Creating and revoking tokens, deletion and backups are available by gRPC only: a browser is not the place for them.
 constexpr Route kRoutes[] = {
     {"GET", "/v1/jobs", "tessera.v1.JobService.ListJobs"},
     {"POST", "/v1/jobs", "tessera.v1.JobService.CreateJob"},
@@ -38,7 +38,7 @@ constexpr Route kRoutes[] = {
     {"POST", "/v1/storage:verify", "tessera.v1.AdminService.VerifyStorage"},
 };
 
-/// The text up to the next of `ends`, taken off the front.
+/// Removes the text before the next of `ends` from `text`, and returns it.
 std::string_view take(std::string_view& text, std::string_view ends) {
   const size_t end = text.find_first_of(ends);
   const std::string_view head = text.substr(0, end);
@@ -46,7 +46,7 @@ std::string_view take(std::string_view& text, std::string_view ends) {
   return head;
 }
 
-/// Whether `path` is of the pattern; fills in what the variables stand for.
+/// Whether `path` matches the pattern; sets the variables.
 bool fits(std::string_view pattern, std::string_view path, std::vector<std::pair<std::string, std::string>>& values) {
   while (!pattern.empty()) {
     if (pattern.front() != '{') {

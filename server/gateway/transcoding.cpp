@@ -45,7 +45,7 @@ std::string namesOf(const pb::Descriptor& message) {
   return names.empty() ? "no parameter" : absl::StrJoin(names, ", ");
 }
 
-/// Sets or adds to a field of one value what the text says; false when it does not parse.
+/// Parses the text, and sets the field or adds to it; false if it does not parse.
 bool setParsed(pb::Message& message, const pb::FieldDescriptor& field, const std::string& text) {
   const pb::Reflection& reflection = *message.GetReflection();
   const auto put = [&](auto set, auto add, auto value) {
@@ -76,17 +76,17 @@ bool setParsed(pb::Message& message, const pb::FieldDescriptor& field, const std
       const pb::EnumValueDescriptor* value = field.enum_type()->FindValueByName(text);
       return value != nullptr && put(&R::SetEnum, &R::AddEnum, value);
     }
-    default:  // none of the requests that GET makes has others
+    default:  // no request of a GET route has other types
       return false;
   }
 }
 
 struct Brackets {
-  int depth = 0;     ///< within each other
-  size_t parts = 0;  ///< them and commas: messages are many times larger than the text they may be asked for with
+  int depth = 0;     ///< current nesting
+  size_t parts = 0;  ///< brackets and commas: messages can be far larger than their text
 };
 
-/// Of a text, outside of its strings.
+/// Counts both in a JSON text, outside of its strings.
 Brackets bracketsOf(const std::string& json) {
   Brackets found;
   int depth = 0;

@@ -18,13 +18,13 @@
 namespace tessera::server::gateway {
 namespace {
 
-/// "tessera.v1.JobService.GetJob" as a path: "/tessera.v1.JobService/GetJob".
+/// Path of a method: "/tessera.v1.JobService/GetJob" for "tessera.v1.JobService.GetJob".
 std::string pathOf(std::string_view method) {
   const size_t dot = method.rfind('.');
   return absl::StrCat("/", std::string(method.substr(0, dot)), "/", std::string(method.substr(dot + 1)));
 }
 
-/// What metadata may hold; everything else is a mistake or an attack, and cannot be a token's.
+/// Characters permitted in metadata. Anything else cannot be part of a token.
 bool isPlainText(const std::string& text) {
   for (const char c : text) {
     if (c < ' ' || c > '~') {
@@ -53,7 +53,7 @@ void Upstream::prepare(grpc::ClientContext& context, const WebCaller& caller, st
   context.set_deadline(std::chrono::system_clock::now() + patience);
   context.AddMetadata(kWebAddress, isPlainText(caller.address) ? caller.address : "unknown");
   if (!caller.authorization.empty()) {
-    // A header that no metadata can hold is no token: said to be one, it is refused as an unknown one is.
+    // A header that metadata cannot carry is no valid token; it is rejected like an unknown one.
     context.AddMetadata("authorization", isPlainText(caller.authorization) ? caller.authorization : "Bearer ?");
   }
   if (!caller.certificate.empty() && isPlainText(caller.certificate)) {

@@ -47,19 +47,19 @@ absl::StatusOr<std::optional<Tls>> tlsOf(const Flags& flags) {
     TESSERA_ASSIGN_OR_RETURN(tls.client_authority, contentOf(flags.tls_client_authority));
   }
   tls.need_certificate = flags.need_certificate;
-  TESSERA_RETURN_IF_ERROR(gateway::tlsContext(tls).status());  // gRPC would listen with any file, and nobody get in
+  TESSERA_RETURN_IF_ERROR(gateway::tlsContext(tls).status());  // gRPC would accept any file and fail at each handshake
   return tls;
 }
 
-/// In the data folder, whose owner alone may come in; a socket's path has a bound, and then any free port will do: a
-/// token is asked for here or there.
+/// The socket is in the data folder, which only its owner can enter. If its path exceeds the limit of Unix sockets, any
+/// free port is used; both require a token.
 std::string privateAddress(const fs::path& data) {
   constexpr size_t kMaxSocketPath = 107;
   const std::string path = fs::absolute(data / "private.sock").string();
   return path.size() > kMaxSocketPath ? "127.0.0.1:0" : absl::StrCat("unix:", path);
 }
 
-/// A connection takes two of the files that a process may have open; what is left over is the service's own.
+/// A connection uses two of the process's file descriptors; this many are reserved for the service itself.
 void makeRoomForConnections(ServerOptions& options) {
   constexpr rlim_t kOwnFiles = 512;
   rlimit files{};

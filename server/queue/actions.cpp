@@ -11,12 +11,13 @@
 namespace tessera::server {
 namespace {
 
+/// The job shows its action's progress.
 void copyProgress(const v1::Action& action, v1::Job& job) {
   *job.mutable_progress() = action.progress();
   *job.mutable_phases() = action.phases();
 }
 
-/// Cancels what is still to do or running for this action alone. The action's own end is stored already.
+/// Cancels unfinished tasks that no other living action waits for. The action's own end must be stored already.
 absl::Status releaseTasks(Step& step, const v1::Action& action) {
   TESSERA_RETURN_IF_ERROR(step.workflow.release(step, action));
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
@@ -74,6 +75,7 @@ absl::Status noteProgress(Step& step, v1::Action& action, const v1::Progress& pr
   }
   const bool same_phase = progress.phase() == action.progress().phase();
   *action.mutable_progress() = progress;
+  // Each event is a row: a task that reports often must not fill the store with them.
   const bool too_soon = step.now_us - action.progress_time_us() < step.rules.progress_interval_us;
   if (can_wait && same_phase && too_soon) {
     return step.tx.putAction(action);
@@ -126,6 +128,7 @@ absl::Status failAction(Step& step, v1::Action& action, const v1::Failure& failu
 absl::Status failJobs(Step& step, v1::Action& action, const v1::Failure& failure,
                       const std::function<bool(const v1::Job&)>& concerned) {
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+  // Nobody would be left to use the result.
   if (std::all_of(jobs.begin(), jobs.end(), concerned)) {
     return failAction(step, action, failure);
   }

@@ -19,6 +19,7 @@ namespace tessera::server {
 namespace {
 
 v1::Job newJob(const Submission& submission, int64_t now_us, const Rules& rules) {
+  // A request's own limit, or the rule's.
   const auto given = [](int64_t wanted_us, int64_t otherwise_us) { return wanted_us > 0 ? wanted_us : otherwise_us; };
   const v1::CreateJobRequest& request = submission.request;
   v1::Job job;
@@ -37,7 +38,8 @@ v1::Job newJob(const Submission& submission, int64_t now_us, const Rules& rules)
   return job;
 }
 
-/// Stores a new job with the event of its first state; of one that ends as it begins eventsOf() knows it.
+/// Stores a new job, with the event of its first state. A job that ends as it is created has no stored event, see
+/// eventsOf().
 absl::Status insertJob(Step& step, const Submission& submission, const v1::Job& job, const std::string& action_id) {
   TESSERA_RETURN_IF_ERROR(step.tx.insertJob(job, submission.request_hash, action_id));
   if (isTerminal(job.state())) {
@@ -60,8 +62,8 @@ absl::Status answerWith(Step& step, const Submission& submission, const v1::Arti
   return insertJob(step, submission, job, action_id);
 }
 
-/// Work in flight that the job may share: what was begun without the cache serves everybody, what was begun with it
-/// only who allows that.
+/// A living action that the job may join. Work started without the cache serves everybody; work started with it serves
+/// only requests that permit the cache.
 absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Submission& submission) {
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(submission.key));
   for (const v1::Action& action : living) {
@@ -72,7 +74,7 @@ absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Submission
   return std::nullopt;
 }
 
-/// Raises the urgency and patience of work to what one more job asks for; false when it has that already.
+/// Raises an action to the priority and run timeout of one more job. Returns whether that changed anything.
 absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
   if (job.priority() < action.priority() && job.run_timeout_us() <= action.run_timeout_us()) {
     return false;
@@ -80,20 +82,22 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
   bool raised = job.run_timeout_us() > action.run_timeout_us();
   action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
   if (job.priority() >= action.priority()) {
-    TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
+    TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
                              step.tx.nextTurn(job.priority(), clientOf(job.project(), job.client())));
-    if (job.priority() > action.priority() || turn < action.turn()) {
+    // Take a ticket only if it is used, since taking one moves the client's next ticket back.
+    if (job.priority() > action.priority() || ticket < action.turn()) {
       TESSERA_RETURN_IF_ERROR(step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())).status());
       action.set_priority(job.priority());
-      action.set_turn(turn);
+      action.set_turn(ticket);
       raised = true;
     }
   }
   return raised;
 }
 
-/// Adds the job to work in flight.
+/// Adds the job to a living action.
 absl::Status join(Step& step, const Submission& submission, v1::Action action, v1::Job& job) {
+  // joined_job_id names a job of the same work, for the client's information.
   if (auto other = step.tx.firstLivingJobOfAction(action.id()); other.ok()) {
     job.set_joined_job_id(*other);
   } else if (!absl::IsNotFound(other.status())) {
@@ -111,6 +115,7 @@ absl::Status join(Step& step, const Submission& submission, v1::Action action, v
     return absl::OkStatus();
   }
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  // Waiting tasks have copies of priority, ticket and timeout.
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
   for (const v1::Task& task : tasks) {
     TESSERA_RETURN_IF_ERROR(shareTask(step, action, task));
@@ -127,8 +132,9 @@ absl::Status startNew(Step& step, const Submission& submission, const v1::Job& j
   action.set_job_id(job.id());
   action.set_create_time_us(step.now_us);
   action.set_priority(job.priority());
-  TESSERA_ASSIGN_OR_RETURN(const int64_t turn, step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())));
-  action.set_turn(turn);
+  TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
+                           step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())));
+  action.set_turn(ticket);
   action.set_run_timeout_us(job.run_timeout_us());
   action.set_skip_cache(submission.request.skip_cache());
   submission.describe(step.rules, job, action);
@@ -137,7 +143,7 @@ absl::Status startNew(Step& step, const Submission& submission, const v1::Job& j
   return submission.begin(step, std::move(action), job);
 }
 
-/// How many may go before a queued job, told once at its start.
+/// Reports the number of tasks ahead of a queued job, once, when it is created.
 absl::Status announcePosition(Step& step, const std::string& action_id, const v1::Job& job) {
   if (job.state() != v1::Job::QUEUED) {
     return absl::OkStatus();
@@ -152,13 +158,13 @@ absl::Status announcePosition(Step& step, const std::string& action_id, const v1
   return appendEvent(step, job.id(), std::move(event));
 }
 
-/// Whether the project may have one more job that begins in this state. How many run of those that wait is the leases'
-/// to say; a job that joins what runs already does not wait.
+/// Checks whether the project may have one more job that begins in this state. The number of running jobs among those
+/// that wait is enforced when tasks are leased; a job that joins a running action does not wait.
 absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State state) {
   if (!step.rules.quota_of) {
     return absl::OkStatus();
   }
-  constexpr int64_t kSoonUs = 5'000'000;  // jobs end all the time
+  constexpr int64_t kSoonUs = 5'000'000;  // a retry soon makes sense, since jobs end all the time
   const v1::Quota quota = step.rules.quota_of(project);
   TESSERA_ASSIGN_OR_RETURN(const storage::Usage usage, step.tx.usageOf(project));
   const char* fix = "wait for some of the project's jobs to end, or cancel some";
@@ -171,12 +177,12 @@ absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State 
                          kSoonUs, fix);
   }
   if (quota.stored_bytes() > 0 && usage.blob_bytes >= quota.stored_bytes()) {
-    return outOfBytes(project, quota.stored_bytes(), usage);  // what the job would make has no place
+    return outOfBytes(project, quota.stored_bytes(), usage);  // there would be no space for the result
   }
   return absl::OkStatus();
 }
 
-/// requireInputs(), with the files that came with the request stored where the project lacks them.
+/// requireInputs(); if the project lacks a file, stores the files that came with the request, and checks again.
 absl::Status holdInputs(Step& step, Submission& submission, const std::function<absl::Status()>& store_files) {
   absl::Status status = submission.requireInputs(step.tx);
   if (!store_files || failureOf(status).reason() != v1::Failure::MISSING_BLOB) {
@@ -186,7 +192,7 @@ absl::Status holdInputs(Step& step, Submission& submission, const std::function<
   return submission.requireInputs(step.tx);
 }
 
-/// One step: repeat, hit, join or start. Fills `job` with what is stored.
+/// The transaction of createJob(): repeated request, cached result, join, or new action. Sets `job` to the stored job.
 absl::Status admit(Step& step, Submission& submission, const std::function<absl::Status()>& store_files, v1::Job& job) {
   auto earlier = step.tx.getJobByRequestId(submission.project, submission.request.request_id());
   if (earlier.ok()) {
@@ -229,7 +235,7 @@ absl::Status admit(Step& step, Submission& submission, const std::function<absl:
   return announcePosition(step, action_id, job);
 }
 
-/// What the job would be; nothing is stored.
+/// The result of createJob() with validate_only; stores nothing.
 absl::StatusOr<v1::Job> tried(storage::Store& store, Submission& submission, int64_t now_us, const Rules& rules) {
   v1::Job job;
   TESSERA_RETURN_IF_ERROR(store.read([&](storage::Reader& reader) -> absl::Status {
@@ -241,7 +247,7 @@ absl::StatusOr<v1::Job> tried(storage::Store& store, Submission& submission, int
   return job;
 }
 
-/// What a job that will be stored needs besides.
+/// Sets the fields that only a job that will be stored needs.
 void complete(Submission& submission, IdSource& ids) {
   if (submission.request.request_id().empty()) {
     submission.request.set_request_id(ids.next("req"));

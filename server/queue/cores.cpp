@@ -9,8 +9,8 @@
 namespace tessera::server {
 namespace {
 
-constexpr int64_t kPatienceUs = 1'000'000;  // of a measurement, before others wait for it
-constexpr int kLook = 16;                   // waiting measurements, the oldest
+constexpr int64_t kPatienceUs = 1'000'000;  // time that a measurement waits before it gets the whole host
+constexpr int kLook = 16;                   // number of waiting measurements considered, oldest first
 
 bool isOfSearch(const v1::Task& task) { return traitsOf(task.spec()).search; }
 
@@ -22,10 +22,12 @@ std::string hostOf(const v1::Worker& worker) {
   return worker.host().hostname().empty() ? worker.id() : worker.host().hostname();
 }
 
+/// Whether the measurement needs the whole host.
 bool HostCores::takesWholeHost(const v1::Task& measurement) const {
   return !canSpare() || threadsOf(measurement) > worker_.measuring_cores();
 }
 
+/// Reads leases and waiting tasks once per transaction: place() is called for each candidate task.
 absl::Status HostCores::look() {
   if (looked_) {
     return absl::OkStatus();
@@ -52,15 +54,18 @@ absl::Status HostCores::look() {
   return absl::OkStatus();
 }
 
+/// The first `threads` consecutive lent cores that no other measurement uses; nullopt if there are none.
 std::optional<CoreGrant> HostCores::placeMeasurement(int threads) const {
   std::vector<bool> taken(static_cast<size_t>(worker_.measuring_cores()));
   for (const v1::Task& task : here_) {
     if (task.cores() == v1::OTHERS) {
       continue;
     }
+    // Leased before the search began.
     if (task.cores() != v1::MEASURING) {
-      return std::nullopt;  // it may run anywhere
+      return std::nullopt;  // may run on any core
     }
+    // The worker may have reduced the cores that it lends since the lease.
     for (int core = task.first_core(); core < task.first_core() + threadsOf(task); ++core) {
       if (core < worker_.measuring_cores()) {
         taken[static_cast<size_t>(core)] = true;
@@ -88,6 +93,7 @@ absl::StatusOr<std::optional<CoreGrant>> HostCores::place(const v1::Task& task) 
   if (measurement) {
     return here_.empty() ? std::optional(CoreGrant{v1::WHOLE_HOST, 0}) : std::nullopt;
   }
+  // No other task while a measurement has the whole host, or has waited long for it.
   const bool given_away =
       std::any_of(here_.begin(), here_.end(), [](const v1::Task& other) { return other.cores() == v1::WHOLE_HOST; });
   if (given_away || whole_host_is_wanted_) {

@@ -29,9 +29,10 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
     return absl::InternalError(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()),
                                             " and cannot become ", v1::Job::State_Name(state)));
   }
+  // A running job ends.
   if (job.state() == v1::Job::RUNNING && step.rules.quota_of &&
       step.rules.quota_of(projectOf(job)).running_jobs() > 0) {
-    ++step.effects.tasks_ready;  // another of the project's may begin
+    ++step.effects.tasks_ready;  // the project may now start another job
   }
   job.set_state(state);
   if (state == v1::Job::RUNNING) {

@@ -19,6 +19,7 @@
 namespace tessera::server {
 namespace {
 
+/// The worker must register: the server may have forgotten it, or never have known it.
 absl::Status notRegistered(const std::string& worker_id) {
   return absl::FailedPreconditionError(absl::StrCat("worker ", worker_id, " is not registered; call RegisterWorker"));
 }
@@ -36,6 +37,7 @@ absl::StatusOr<v1::Worker> registeredWorker(storage::Reader& reader, const std::
   return absl::IsNotFound(worker.status()) ? notRegistered(worker_id) : worker;
 }
 
+/// Kinds of tasks that the worker accepts; empty: all.
 std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
   std::vector<v1::TaskKind> kinds;
   for (const int kind : worker.kinds()) {
@@ -44,19 +46,19 @@ std::vector<v1::TaskKind> kindsOf(const v1::Worker& worker) {
   return kinds;
 }
 
-/// Projects that have as many jobs running as they may: what would begin another waits.
+/// Projects that have as many running jobs as their quota allows, so that tasks which begin a job must wait.
 class FullProjects {
  public:
   FullProjects(storage::Reader& reader, const Rules& rules) : reader_(reader), rules_(rules) {}
 
-  /// One that nothing is known of begins nothing either.
+  /// Whether the project may begin no further job; also if its usage cannot be read.
   bool mayNotBegin(const std::string& project) {
     const absl::StatusOr<bool> full = isFull(project);
     return !full.ok() || *full;
   }
 
-  /// Whether the task is the first of a job that its project may not begin now. The queue has left most such out
-  /// (QueueQuery::may_not_begin); not those whose running jobs have ended, nor those of an earlier release.
+  /// Whether the task begins a job that its project may not begin now. The queue has skipped most of these tasks
+  /// already (QueueQuery::may_not_begin), but not those whose running jobs have ended, nor those of an earlier release.
   absl::StatusOr<bool> hold(const v1::Task& task) {
     if (!rules_.quota_of || task.attempt() > 0) {
       return false;
@@ -65,7 +67,7 @@ class FullProjects {
     if (!full) {
       return false;
     }
-    // Only what no running job waits for: those go on, or they would never end.
+    // Tasks that a running job waits for are never held back, since the job could not end otherwise.
     TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> actions, reader_.actionsOfTask(task.id()));
     for (const std::string& id : actions) {
       TESSERA_ASSIGN_OR_RETURN(const v1::Action action, reader_.getAction(id));
@@ -77,6 +79,7 @@ class FullProjects {
   }
 
  private:
+  /// Reads each project's usage at most once per poll.
   absl::StatusOr<bool> isFull(const std::string& project) {
     const auto known = full_.find(project);
     if (known != full_.end()) {
@@ -96,7 +99,7 @@ class FullProjects {
   std::map<std::string, bool> full_;
 };
 
-/// The next task for this worker. An error of a look at the other workers ends the search as "none".
+/// Query of the next task for this worker. A read error about other workers counts as "no task".
 storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, HostCores& cores, const Rules& rules,
                              int64_t now_us) {
   const auto full = std::make_shared<FullProjects>(reader, rules);
@@ -119,7 +122,7 @@ storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, 
   return query;
 }
 
-/// Leases `task` to `worker`; both are stored, and the jobs behind the task learn of it.
+/// Leases `task` to `worker`: stores the task and updates `worker`, which the caller stores.
 absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cores, v1::Lease& lease) {
   TESSERA_ASSIGN_OR_RETURN(const std::optional<CoreGrant> placed, cores.place(task));
   if (!placed) {
@@ -131,6 +134,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   lease.set_cores(placed->use);
   lease.set_first_core(placed->first);
   task.set_state(v1::Task::LEASED);
+  // From here on reports under older tokens are rejected.
   task.set_fencing_token(task.fencing_token() + 1);
   task.set_attempt(task.attempt() + 1);
   task.set_worker_id(worker.id());
@@ -144,6 +148,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
   task.set_lease_secret(step.ids.secret());
   TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+  // Clients without work resume at this ticket.
   TESSERA_RETURN_IF_ERROR(step.tx.turnServed(task.priority(), task.turn()));
   worker.add_task_ids(task.id());
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
@@ -160,7 +165,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   return step.workflow.taskLeased(step, task, worker, std::move(actions), lease);
 }
 
-/// What to tell a worker that says it runs this task under this token.
+/// Answer to a heartbeat for this task under this token.
 v1::HeartbeatResponse::Verdict verdictFor(const absl::StatusOr<v1::Task>& task, const v1::HeartbeatRequest& request) {
   if (!task.ok() || !showsNewestLease(*task, request)) {
     return v1::HeartbeatResponse::ABORT_LOST;
@@ -184,8 +189,10 @@ bool beginsToRun(const v1::Task& task, const v1::HeartbeatRequest& request) {
   return request.run_us() > 0 && task.run_start_us() == 0;
 }
 
+/// Extends the lease, and stores the start of the run and progress.
 absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task task) {
   if (beginsToRun(task, request)) {
+    // The heartbeat tells how long the process has run by the worker's clock; only the duration is trusted.
     task.set_run_start_us(std::max(task.start_time_us(), step.now_us - request.run_us()));
   }
   task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
@@ -204,7 +211,7 @@ absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task t
   return absl::OkStatus();
 }
 
-/// Whether a worker says that its tasks are held in by all of `required`.
+/// Checks that the worker's sandbox has all `required` measures.
 absl::Status checkSandbox(const std::vector<std::string>& required, const v1::RegisterWorkerRequest& request) {
   const std::vector<std::string> missing = missingMeasures(required, request.sandbox());
   return missing.empty()
@@ -214,20 +221,20 @@ absl::Status checkSandbox(const std::vector<std::string>& required, const v1::Re
                    " has less of a sandbox than this server requires; missing: ", absl::StrJoin(missing, "; ")));
 }
 
-/// Whether a server whose local workers' names begin with `prefix` started this one.
+/// Whether the worker was started by the server whose local workers have this prefix.
 bool isLocal(const std::string& prefix, const std::string& worker_id) {
   return worker_id.size() > prefix.size() && worker_id.starts_with(prefix) &&
          worker_id.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 
-/// Gives back every task the worker holds, as lost with it.
+/// Returns all tasks of the worker to the queue, as lost with it.
 absl::Status loseLeases(Step& step, const std::string& worker_id, const std::string& why) {
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.leasedTasks());
   for (const v1::Task& task : tasks) {
     if (task.worker_id() != worker_id) {
       continue;
     }
-    // The end of one before may have cancelled it.
+    // The failure of a previous task may have cancelled this one.
     TESSERA_ASSIGN_OR_RETURN(v1::Task now, step.tx.getTask(task.id()));
     if (now.state() != v1::Task::LEASED) {
       continue;
@@ -258,6 +265,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
       if (another && known->state() != v1::Worker::LOST) {
         return ofAnother(request.worker_id());
       }
+      // A repeated registration keeps the tasks; a restarted process has lost them.
       const bool same_process = known->pid() == request.pid() && known->host().hostname() == request.host().hostname();
       if (!same_process) {
         TESSERA_RETURN_IF_ERROR(
@@ -278,7 +286,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     *worker.mutable_sandbox() = request.sandbox();
     worker.set_pid(request.pid());
     worker.set_last_seen_us(step.now_us);
-    // Somebody may have mended it: one task will tell.
+    // The cause may have been fixed, so the worker gets one task to prove it.
     worker.set_suspended_until_us(0);
     noteSelfCheck(worker, "");
     worker.set_state(stateOf(worker, step.now_us));
@@ -286,7 +294,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     return step.tx.putWorker(worker);
   }));
   {
-    // However short it stays: what it could run was not without a worker all the time.
+    // Tasks that it can run now have had a worker, even if it leaves at once: their NO_WORKER timeout starts again.
     v1::Worker worker;
     *worker.mutable_kinds() = request.kinds();
     *worker.mutable_host() = request.host();
@@ -303,7 +311,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
 absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& worker_id, const std::string& trouble,
                                                            const std::string& owner) {
   v1::LeaseTaskResponse response;
-  // A look first: waiting workers ask often, and a look costs no commit.
+  // Read first: waiting workers poll often, and a read needs no commit.
   bool worth_a_try = false;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(const v1::Worker known, registeredWorker(reader, worker_id, owner));
@@ -314,6 +322,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     const bool draining = worker.state() == v1::Worker::DRAINING || draining_;
     response.set_draining(draining);
     HostCores cores(reader, worker, now_us);
+    // Write at least often enough that the sweep does not consider the worker silent.
     const bool row_is_old = now_us - known.last_seen_us() > rules_.lease_us / 3;
     const bool news = worker.state() != known.state() || worker.trouble() != known.trouble();
     worth_a_try = row_is_old || news ||
@@ -333,6 +342,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
     if (!response.draining() && mayLease(worker, rules_, step.now_us)) {
       HostCores cores(step.tx, worker, step.now_us);
+      // Query again: between read and transaction another worker may have taken the task.
       auto task = step.tx.claimReadyTask(tasksFor(step.tx, worker, cores, rules_, step.now_us));
       if (task.ok()) {
         TESSERA_RETURN_IF_ERROR(grant(step, *std::move(task), worker, cores, *response.mutable_lease()));
@@ -357,7 +367,7 @@ bool Scheduler::tasksWait() {
 
 absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRequest& request) {
   v1::HeartbeatResponse response;
-  // Most heartbeats change nothing: the lease is written again when a third of it is used up.
+  // Most heartbeats change nothing: a lease is only extended after a third of it has passed.
   bool must_write = false;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     const auto task = reader.getTask(request.task_id());
@@ -387,7 +397,7 @@ absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, 
       worker.set_state(drain ? v1::Worker::DRAINING : v1::Worker::IDLE);
       worker.set_state(stateOf(worker, step.now_us));
       TESSERA_RETURN_IF_ERROR(step.tx.putWorker(worker));
-      step.effects.tasks_ready += worker.slots();  // a waiting worker looks again
+      step.effects.tasks_ready += worker.slots();  // wakes a waiting worker, which polls again
     }
     return absl::OkStatus();
   }));
@@ -414,14 +424,14 @@ absl::Status Scheduler::recover(const std::string& local_prefix) {
     TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
     for (v1::Task& task : tasks) {
       if (isLocal(local_prefix, task.worker_id())) {
-        // Ended with the server itself: neither a crash nor a loss on the task's account.
+        // Ended with the server: counts neither as a crash nor as a loss.
         v1::Failure failure;
         failure.set_reason(v1::Failure::LEASE_LOST);
         failure.set_message("the server restarted, and its local workers with it");
         TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
         TESSERA_RETURN_IF_ERROR(requeueTask(step, task));
       } else {
-        // The clock may have been set while the server was down: neither the lease nor the run is measured across it.
+        // The clock may have been set while the server was down, so neither lease nor run time is measured across it.
         task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
         task.set_start_time_us(step.now_us);
         if (task.run_start_us() > 0) {

@@ -57,6 +57,7 @@ void Notifier::publishTasks(int count) {
     const std::lock_guard lock(mutex_);
     ++generation_;
     while (count-- > 0 && !task_waiters_.empty()) {
+      // Tokens increase, so the first one has waited longest.
       woken.push_back(std::move(task_waiters_.begin()->second.wake));
       task_waiters_.erase(task_waiters_.begin());
     }
@@ -71,6 +72,7 @@ void Notifier::notifyNext() {
   {
     const std::lock_guard lock(mutex_);
     for (auto waiter = task_waiters_.begin(); waiter != task_waiters_.end() && !wake; ++waiter) {
+      // A waiter of the current generation has looked after the last task became ready, and found nothing.
       if (waiter->second.seen != generation_) {
         wake = std::move(waiter->second.wake);
         task_waiters_.erase(waiter);

@@ -17,7 +17,7 @@
 namespace tessera::server {
 namespace {
 
-/// Takes the outputs whose bytes came within the report out of it: they become rows with it.
+/// Removes the output files whose bytes came within the report, and returns them.
 std::vector<v1::OutputFile> takeEnclosed(v1::TaskResult& result) {
   std::vector<v1::OutputFile> enclosed;
   for (v1::OutputFile& file : *result.mutable_files()) {
@@ -29,6 +29,7 @@ std::vector<v1::OutputFile> takeEnclosed(v1::TaskResult& result) {
   return enclosed;
 }
 
+/// Stores files that came within the report. BlobStore checks their digests.
 absl::Status putEnclosed(storage::BlobStore& blobs, const std::vector<v1::OutputFile>& enclosed) {
   for (const v1::OutputFile& file : enclosed) {
     v1::Digest digest;
@@ -39,8 +40,8 @@ absl::Status putEnclosed(storage::BlobStore& blobs, const std::vector<v1::Output
   return absl::OkStatus();
 }
 
-/// Bytes of an output. What came within the report has no row yet that says it is there: then its bytes are asked,
-/// which are durable or part of this, and that no collection removes them in between is the transaction's doing.
+/// Size of an output blob. A blob that came within the report has no row yet, so the blob store is asked; its bytes are
+/// durable or part of this transaction, which also keeps a collection from deleting them in between.
 absl::StatusOr<int64_t> sizeOfOutput(Step& step, const std::string& sha256) {
   auto size = step.tx.blobSize(sha256);
   if (absl::IsNotFound(size.status())) {
@@ -53,7 +54,7 @@ absl::StatusOr<int64_t> sizeOfOutput(Step& step, const std::string& sha256) {
   return size;
 }
 
-/// Every blob the result names must have been uploaded before, and be of the size it says. They are the project's now.
+/// Checks that every blob in the result is stored with the stated size, and makes the project their holder.
 absl::Status requireOutputs(Step& step, const std::string& project, const v1::TaskResult& result) {
   std::vector<v1::Digest> digests;
   for (const v1::OutputFile& file : result.files()) {
@@ -76,7 +77,7 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
   return absl::OkStatus();
 }
 
-/// What crashed on some workers and was then done by another was those workers' doing.
+/// A task that crashed on some workers and succeeded on another one: the crashes were the fault of those workers.
 absl::Status blameCrashes(Step& step, const v1::Task& task) {
   for (const std::string& id : task.crashed_on()) {
     if (id != task.worker_id()) {
@@ -87,6 +88,7 @@ absl::Status blameCrashes(Step& step, const v1::Task& task) {
   return absl::OkStatus();
 }
 
+/// Ends the task as DONE and continues its actions. One transaction, so that a result takes effect exactly once.
 absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& result) {
   TESSERA_RETURN_IF_ERROR(requireOutputs(step, projectOf(task), result));
   TESSERA_RETURN_IF_ERROR(blameCrashes(step, task));
@@ -97,11 +99,13 @@ absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& r
   task.set_lease_expiry_us(0);
   task.clear_failure();
   *task.mutable_result() = result;
+  // Fails if another server on this store has granted a newer lease.
   TESSERA_RETURN_IF_ERROR(step.tx.putLeasedTask(task, task.fencing_token()));
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   return step.workflow.taskDone(step, task, std::move(actions));
 }
 
+/// Updates the worker's counters; a success clears its faults.
 absl::Status countForWorker(Step& step, const std::string& worker_id, bool failed) {
   auto worker = step.tx.getWorker(worker_id);
   if (!worker.ok()) {
@@ -117,9 +121,11 @@ absl::Status countForWorker(Step& step, const std::string& worker_id, bool faile
   return step.tx.putWorker(*worker);
 }
 
+/// Stores a report, unless it repeats the accepted one (OK) or its lease is no longer the newest (ABORTED).
 absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::TaskResult& result,
                   const v1::Digest& reproducer) {
   TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(request.task_id()));
+  // A worker whose connection broke before the answer sends its report again.
   const std::string hash = sha256Hex(canonicalBytes(request));
   if (task.last_report_hash() == hash) {
     return absl::OkStatus();
@@ -147,8 +153,8 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& sent) {
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     auto known = reader.getTask(request.task_id());
     if (absl::IsNotFound(known.status())) {
-      return absl::AbortedError(absl::StrCat("there is no task ", request.task_id(),
-                                             " any more: what it was for has ended; the result is discarded"));
+      return absl::AbortedError(
+          absl::StrCat("there is no task ", request.task_id(), ": its job has ended; the result is discarded"));
     }
     TESSERA_RETURN_IF_ERROR(known.status());
     task = *std::move(known);

@@ -54,12 +54,13 @@ absl::Status Scheduler::runStep(storage::Transaction& tx, const std::function<ab
   return done;
 }
 
+/// Publishes the effects of a committed transaction. Notices to waiting calls were published by the store.
 void Scheduler::becameDurable(const Effects& effects) {
   if (observer_ != nullptr) {
     observer_->happened(effects.seen);
   }
   for (const std::string& sha256 : effects.dropped_blobs) {
-    // One that stays, because a worker sends it again just now or the disk fails, is found by a collection.
+    // A file that stays, because a worker is uploading it again or the disk fails, is found by a collection.
     if (const absl::Status removed = blobs_.remove(sha256); !removed.ok() && !absl::IsAborted(removed)) {
       spdlog::warn("the file of blob {} stays: {}", sha256, std::string(removed.message()));
     }
@@ -69,7 +70,7 @@ void Scheduler::becameDurable(const Effects& effects) {
 v1::Digest Scheduler::storeReproducer(const v1::TaskSpec& spec) {
   auto digest = blobs_.put(spec.SerializeAsString());
   if (!digest.ok()) {
-    // The task's failure must be filed even so; it then carries no reproducer.
+    // The failure of the task is stored even so, without a reproducer.
     spdlog::error("cannot keep a reproducer: {}", std::string(digest.status().message()));
     return {};
   }

@@ -15,23 +15,26 @@
 namespace tessera::server {
 namespace {
 
-constexpr size_t kSweepBatch = 64;  // ends that share a transaction
-constexpr int kStrandedLook = 256;  // tasks of a kind, the oldest
+constexpr size_t kSweepBatch = 64;  // rows per transaction
+constexpr int kStrandedLook = 256;  // ready tasks per kind, oldest first
 
+/// Whether the lease has expired.
 bool leaseLost(const v1::Task& task, int64_t now_us) { return task.lease_expiry_us() <= now_us; }
 
-/// Workers enforce the run timeout; this catches one that keeps beating but does not. Until a heartbeat has told that
-/// the process runs, inputs may still be on their way.
+/// Whether a run has exceeded its timeout. Workers enforce it; this catches a worker that sends heartbeats but does
+/// not. Before the first heartbeat of the process, inputs may still be in transfer.
 bool ranTooLong(const v1::Task& task, const Rules& rules, int64_t now_us) {
   const int64_t begun_us = task.run_start_us() > 0 ? task.run_start_us() : task.start_time_us() + rules.transfer_us;
   return now_us - begun_us > task.spec().run_timeout_us() + rules.run_grace_us;
 }
 
+/// Whether a worker without tasks has stopped polling. A worker with tasks is judged by its leases.
 bool silent(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
   return worker.state() != v1::Worker::LOST && worker.state() != v1::Worker::DRAINING && worker.task_ids().empty() &&
          worker.last_seen_us() + rules.lease_us < now_us;
 }
 
+/// Each end checks its condition again, since the row may have changed since the sweep read it.
 absl::Status endOverdueTask(Step& step, const std::string& id) {
   TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(id));
   if (task.state() != v1::Task::LEASED) {
@@ -68,6 +71,7 @@ absl::Status endUnstartedJob(Step& step, const std::string& id) {
   return cancelActionIfUnwanted(step, action_id);
 }
 
+/// Ends a job at its deadline, with a partial result if there is one.
 absl::Status endLateJob(Step& step, const std::string& id) {
   TESSERA_ASSIGN_OR_RETURN(v1::Job job, step.tx.getJob(id));
   if (isTerminal(job.state()) || job.deadline_us() == 0 || job.deadline_us() > step.now_us) {
@@ -138,11 +142,12 @@ absl::Status silentWorkers(storage::Reader& reader, const Rules& rules, int64_t 
 
 }  // namespace
 
-/// Tasks that have waited for `no_worker_us` and for which there has been no worker for as long.
+/// Finds tasks that have been ready, and without a worker that can run them, for `no_worker_us`.
 absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids) {
   if (now_us < next_stranded_look_us_) {
     return absl::OkStatus();
   }
+  // Looking at workers for each task is expensive; a fraction of the timeout is precise enough.
   next_stranded_look_us_ = now_us + rules_.no_worker_us / 8;
   std::map<std::string, Stranded> still;
   for (int kind = v1::TaskKind_MIN; kind <= v1::TaskKind_MAX; ++kind) {
@@ -154,6 +159,7 @@ absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, st
       if (!wanted) {
         Stranded& entry = still[task.id()];
         const auto known = stranded_.find(task.id());
+        // How long no worker could run it is not stored: a restart of the server starts it again.
         entry.since_us = known == stranded_.end() ? now_us : known->second.since_us;
         entry.task.mutable_spec()->set_kind(task.spec().kind());
         if (task.has_needs()) {
@@ -172,7 +178,8 @@ absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, st
 absl::Status Scheduler::sweep() {
   const std::lock_guard only_one(sweeping_);
   const int64_t now_us = clock_.nowMicros();
-  // A server that stood still (a stopped machine, a stuck disk) heard no heartbeat: that is nobody's loss.
+  // A server that stood still (a suspended machine, a stuck disk) has missed heartbeats: leases get their full time
+  // again.
   if (last_sweep_us_ > 0 && now_us - last_sweep_us_ > rules_.lease_us / 2) {
     leases_stand_until_us_ = now_us + rules_.lease_us;
   }
@@ -214,7 +221,8 @@ absl::Status Scheduler::sweep() {
   return outcome;
 }
 
-/// Ends these in one transaction; when that fails, each in its own, so that one bad row keeps no other alive.
+/// Ends these in one transaction. If that fails, ends each in a transaction of its own, so that one faulty row does not
+/// block the others.
 absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&)) {
   absl::Status together = transact([&](Step& step) -> absl::Status {
     for (const std::string& id : ids) {

@@ -20,9 +20,9 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kWaitersOfHost = 16;  // that are woken when a host is free again
+constexpr int kWaitersOfHost = 16;  // waiting workers to wake when a host is free again
 
-/// LEASED -> `state`, off its worker.
+/// LEASED or READY -> `state`; removes the task from its worker.
 absl::Status endLease(Step& step, v1::Task& task, v1::Task::State state) {
   const bool leased = task.state() == v1::Task::LEASED;
   if (leased) {
@@ -34,6 +34,7 @@ absl::Status endLease(Step& step, v1::Task& task, v1::Task::State state) {
   return leased ? step.tx.putLeasedTask(task, task.fencing_token()) : step.tx.putTask(task);
 }
 
+/// Failure of a task that crashed too often.
 v1::Failure quarantined(const v1::Task& task, const v1::Failure& last) {
   v1::Failure failure;
   failure.set_reason(v1::Failure::QUARANTINED);
@@ -49,6 +50,7 @@ v1::Failure quarantined(const v1::Task& task, const v1::Failure& last) {
   return failure;
 }
 
+/// Failure of a task whose workers were lost too often.
 v1::Failure lostTooOften(const v1::Task& task, const v1::Failure& last) {
   v1::Failure failure;
   failure.set_reason(v1::Failure::LEASE_LOST);
@@ -57,6 +59,7 @@ v1::Failure lostTooOften(const v1::Task& task, const v1::Failure& last) {
   return failure;
 }
 
+/// Failure of a task that failed on too many faulty workers.
 v1::Failure noWorkerCould(const v1::Task& task, const v1::Failure& last) {
   v1::Failure failure;
   failure.set_reason(v1::Failure::WORKER_FAULT);
@@ -74,8 +77,8 @@ bool repeats(const v1::Failure& before, const v1::Failure& failure) {
          before.signal() == failure.signal() && std::ranges::find(kOwn, failure.signal()) != std::end(kOwn);
 }
 
-/// What becomes of a task after a failed attempt: nothing for a retry, else the failure it ends with. `before` is the
-/// failure of the attempt before, if there was one.
+/// The failure with which the task ends after this attempt, or nullopt for a retry. `before`: the failure of the
+/// previous attempt, if any. Increments the counter of the failure's class.
 std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1::Failure& before,
                                    const v1::Failure& failure) {
   switch (classOf(failure.reason()).attempts) {
@@ -83,7 +86,7 @@ std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1:
       return failure;
     case Attempts::kCrash:
       if (traitsOf(task.spec()).trial) {
-        return failure;  // that is the trial's outcome
+        return failure;  // the outcome of the trial
       }
       task.set_crashes(task.crashes() + 1);
       return task.crashes() < rules.crashes_before_quarantine && !repeats(before, failure)
@@ -101,13 +104,14 @@ std::optional<v1::Failure> verdict(const Rules& rules, v1::Task& task, const v1:
   return failure;
 }
 
+/// Adds a name unless it is present.
 void addOnce(google::protobuf::RepeatedPtrField<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     names.Add()->assign(name);
   }
 }
 
-/// Remembers on whose machine the attempt failed: the next one goes elsewhere, if it can.
+/// Notes the worker on which the attempt failed, so that the next one runs elsewhere if possible.
 absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
   const FailureClass& entry = classOf(failure.reason());
   if (entry.elsewhere) {
@@ -119,8 +123,8 @@ absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
   return entry.fault == Fault::kWorker ? noteFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
 }
 
-/// The attempt was stopped at a limit that some of the jobs behind it allow to exceed: those of the others end, and
-/// the task has the longest limit from now on. False when nobody allows more.
+/// The attempt exceeded its run timeout. Fails the jobs whose own timeout it has reached; if others permit more, the
+/// task gets the longest one and true is returned.
 absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& failure) {
   const int64_t had = task.spec().run_timeout_us();
   int64_t longest = had;
@@ -156,9 +160,11 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
   task.set_state(v1::Task::READY);
   task.set_project(projectOf(action));
   spec.set_run_timeout_us(action.run_timeout_us());
+  // The workers enforce both limits.
   spec.set_memory_limit_bytes(step.rules.task_memory_bytes);
   *task.mutable_spec() = std::move(spec);
   task.set_priority(action.priority());
+  // Copies, so that the queue orders tasks without reading actions.
   task.set_turn(action.turn());
   task.set_ready_time_us(step.now_us);
   task.set_create_time_us(step.now_us);
@@ -192,7 +198,7 @@ absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, c
 
 absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task) {
   if (task.state() != v1::Task::READY) {
-    return absl::OkStatus();  // an attempt under way keeps its limit; attemptFailed() looks at the jobs' own
+    return absl::OkStatus();  // a running attempt keeps its limit; attemptFailed() considers the jobs' own limits
   }
   const bool more_urgent = action.priority() > task.priority();
   const bool sooner = action.priority() == task.priority() && action.turn() < task.turn();
@@ -214,7 +220,7 @@ absl::Status detachWorker(Step& step, const v1::Task& task) {
   }
   TESSERA_RETURN_IF_ERROR(worker.status());
   if (task.cores() != v1::CORE_USE_UNSPECIFIED) {
-    // Something may have waited for these cores; for a whole host, each of its workers.
+    // A task may be waiting for these cores; for a whole host, tasks of each of its workers.
     step.effects.tasks_ready += task.cores() == v1::WHOLE_HOST ? kWaitersOfHost : 1;
   }
   auto* tasks = worker->mutable_task_ids();
@@ -267,6 +273,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   if (failure.reason() == v1::Failure::REASON_UNSPECIFIED) {
     failure.set_reason(v1::Failure::INTERNAL);
   }
+  // The previous attempt's failure tells whether a crash repeats.
   const v1::Failure before = std::exchange(*task.mutable_failure(), failure);
   TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
   TESSERA_RETURN_IF_ERROR(blame(step, task, failure));
@@ -277,7 +284,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
     }
   }
   if (failure.reason() == v1::Failure::INCOMPATIBLE_HOST && traitsOf(task.spec()).any_host) {
-    // Hosts' processors differ: another one may be like the one that began.
+    // Hosts have different processors; another one may equal the one on which the work began.
     TESSERA_ASSIGN_OR_RETURN(const bool another, anotherLives(step.tx, task, task.worker_id()));
     if (another) {
       addOnce(*task.mutable_avoid(), task.worker_id());
@@ -288,7 +295,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   if (!final) {
     return requeueTask(step, task);
   }
-  // Its file is asked for again: a collection may have taken one that was there before, of the same content.
+  // Check the file again: a collection may have deleted an older blob of equal content.
   if (wantsReproducer(final->reason()) && !reproducer.sha256().empty() && step.blobs.contains(reproducer.sha256())) {
     TESSERA_RETURN_IF_ERROR(step.tx.putBlob(reproducer, projectOf(task), step.now_us));
     TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, reproducer.sha256(), step.now_us));

@@ -9,6 +9,7 @@
 namespace tessera::server {
 
 absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us) {
+  // An object without a row needs no time of use.
   const auto before = tx.lastUse(kind, id);
   if (absl::IsNotFound(before.status())) {
     return absl::OkStatus();

@@ -12,11 +12,12 @@
 namespace tessera::server {
 namespace {
 
+/// Whether `names` has `name`.
 bool contains(const google::protobuf::RepeatedPtrField<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Calls `visit` with every worker until it answers false or an error.
+/// Calls `visit` for each worker until it returns false or an error.
 absl::Status forWorkers(storage::Reader& reader, const std::function<absl::StatusOr<bool>(const v1::Worker&)>& visit) {
   storage::ListQuery query;
   query.page_size = 1000;
@@ -33,7 +34,7 @@ absl::Status forWorkers(storage::Reader& reader, const std::function<absl::Statu
   return absl::OkStatus();
 }
 
-/// Whether a worker for which `wanted` holds is there and takes work.
+/// Whether a live worker that accepts work satisfies `wanted`.
 absl::StatusOr<bool> anyWorker(storage::Reader& reader, const std::function<bool(const v1::Worker&)>& wanted) {
   bool found = false;
   TESSERA_RETURN_IF_ERROR(forWorkers(reader, [&](const v1::Worker& worker) {
@@ -44,6 +45,7 @@ absl::StatusOr<bool> anyWorker(storage::Reader& reader, const std::function<bool
   return found;
 }
 
+/// Length of the suspension: doubles with each further fault, up to the longest one.
 int64_t pauseAfter(const Rules& rules, int faults_in_a_row) {
   const int doublings = std::clamp(faults_in_a_row - rules.faults_before_suspension, 0, 20);
   return std::min(rules.longest_suspension_us, rules.first_suspension_us << doublings);
@@ -55,6 +57,7 @@ v1::Worker::State stateOf(const v1::Worker& worker, int64_t now_us) {
   if (worker.state() == v1::Worker::DRAINING) {
     return v1::Worker::DRAINING;
   }
+  // A suspension by the self-check has no end of its own; it lasts until the worker reports no trouble.
   const bool self_checked = worker.state() == v1::Worker::SUSPENDED && worker.suspended_until_us() == 0;
   if (self_checked || worker.suspended_until_us() > now_us) {
     return v1::Worker::SUSPENDED;
@@ -67,7 +70,7 @@ bool mayLease(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
   if (state == v1::Worker::DRAINING || state == v1::Worker::SUSPENDED) {
     return false;
   }
-  // After a pause one task at a time, until it has done one.
+  // After a suspension the worker gets one task at a time until one has succeeded.
   return worker.faults_in_a_row() < rules.faults_before_suspension || worker.task_ids().empty();
 }
 
@@ -81,7 +84,7 @@ void noteSelfCheck(v1::Worker& worker, const std::string& trouble) {
     }
   } else if (told) {
     worker.clear_trouble();
-    worker.set_state(v1::Worker::IDLE);  // stateOf() says what it is
+    worker.set_state(v1::Worker::IDLE);  // stateOf() sets the actual state
   }
 }
 

@@ -26,13 +26,13 @@ namespace {
 using storage::Kind;
 using storage::Stored;
 
-constexpr size_t kBatch = 64;       // deletions that share a transaction: the writer has others to serve
+constexpr size_t kBatch = 64;       // deletions per transaction, so that the writer serves others in between
 constexpr size_t kBlobBatch = 8;    // each syncs a folder while the writer waits
-constexpr int kMaxProblems = 1000;  // of a verification
-constexpr int kFastestKept = 4;     // records of a workload, chip and number of threads, whatever their age
+constexpr int kMaxProblems = 1000;  // reported by a verification
+constexpr int kFastestKept = 4;     // records of each workload, chip and number of threads, kept whatever their age
 constexpr int64_t kSecondUs = 1'000'000;
 
-/// What is older than this goes; nothing where the policy keeps for ever.
+/// Time before which objects are deleted; nothing if the policy keeps them forever.
 int64_t cutoff(int64_t now_us, int64_t keep_us) {
   return keep_us == 0 ? INT64_MIN : now_us - std::max(keep_us, kLeastKeepUs);
 }
@@ -52,7 +52,7 @@ bool isOver(const Stored& stored) {
   }
 }
 
-/// Whose it is. An object is known by a key that is a project's: who may read its blob keeps that.
+/// Owner of an object. Built objects are found by keys that contain the project, so whoever may read the blob keeps it.
 std::string projectOf(const Stored& stored) {
   switch (stored.kind) {
     case Kind::kJob:
@@ -70,6 +70,7 @@ std::string projectOf(const Stored& stored) {
   }
 }
 
+/// Size of an artifact's file, an object or a blob.
 int64_t bytesOf(const Stored& stored) {
   return stored.kind == Kind::kArtifact ? static_cast<const v1::Artifact*>(stored.message)->blob().size_bytes()
                                         : static_cast<const v1::Digest*>(stored.message)->size_bytes();
@@ -90,11 +91,13 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
       forEachSha256(message, [&](const std::string& name) {
         names.insert(name);
         if (!living) {
+          // A reference of one project does not keep another project's hold.
           names.insert(storage::holdKey(project, name));
         }
       });
     };
     markAll(*stored.message);
+    // Versions and logs of searches are rows of their own.
     if (stored.kind == Kind::kJob && static_cast<const v1::Job*>(stored.message)->has_tune()) {
       TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::ArtifactVersion> versions,
                                reader.versionsAfter(stored.id, 0, INT_MAX));
@@ -139,13 +142,13 @@ absl::Status Collector::chooseJobs(storage::Reader& reader, const v1::RetentionP
   });
 }
 
-/// Those used too long ago, and then, those used longest ago first, what is more than `keep_bytes`.
+/// Objects that were last used too long ago, and then the least recently used beyond `keep_bytes`.
 absl::Status Collector::chooseByUse(storage::Reader& reader, Kind kind, int64_t keep_us, int64_t keep_bytes,
                                     const Names& living, std::vector<Victim>& victims) const {
   const int64_t now_us = clock_.nowMicros();
   const int64_t before = cutoff(now_us, keep_us);
   int64_t bytes = 0;
-  std::vector<std::pair<int64_t, Victim>> others;  // by last use
+  std::vector<std::pair<int64_t, Victim>> others;  // by time of last use
   TESSERA_RETURN_IF_ERROR(reader.forEach(kind, [&](const Stored& stored) -> absl::Status {
     bytes += bytesOf(stored);
     TESSERA_ASSIGN_OR_RETURN(const bool pinned, reader.isPinned(kind, stored.id));
@@ -178,8 +181,8 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
   if (keep_us == 0) {
     return absl::OkStatus();
   }
-  // What was learned stays: the fastest of each group, which searches begin with; what was confirmed, which
-  // compilations take before all others; and what was measured of choices, where the newest has the say.
+  // Keep results of tuning: the fastest records of each group, from which searches start; confirmations, which
+  // compilations prefer; and measurements of choices, of which the newest decides.
   std::set<std::string> fastest;
   storage::BestQuery query;
   query.top = kFastestKept;
@@ -215,6 +218,7 @@ absl::Status Collector::eraseAll(const std::vector<Victim>& victims, int64_t use
         bool wanted = pinned;
         if (victim.kind == Kind::kArtifact || victim.kind == Kind::kObject || victim.kind == Kind::kHold) {
           const auto used = tx.lastUse(victim.kind, victim.id);
+          // Checked again in this transaction: used since the snapshot.
           wanted = wanted || (used.ok() && *used >= used_before_us);
         }
         if (!wanted) {
@@ -228,6 +232,7 @@ absl::Status Collector::eraseAll(const std::vector<Victim>& victims, int64_t use
 }
 
 absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::RetentionPolicy& policy, bool dry_run) {
+  // Two collections would count and delete the same objects; a backup copies files that must stay.
   const std::unique_lock only_one(collecting_, std::try_to_lock);
   if (!only_one.owns_lock()) {
     return absl::AbortedError("a collection, a verification or a backup is going on; try again when it has ended");
@@ -281,9 +286,10 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     Names named;
     TESSERA_RETURN_IF_ERROR(mark(reader, false, named));
-    // A project that needs a blob no more counts it no more, though another may go on with it.
+    // The project no longer needs the blob, so it no longer counts against its quota, even if another one keeps it.
     TESSERA_RETURN_IF_ERROR(reader.forEach(Kind::kHold, [&](const Stored& stored) {
       const std::string& sha256 = static_cast<const v1::Digest*>(stored.message)->sha256();
+      // Objects without a project (rows of earlier releases) keep the holds of all projects.
       if (!named.contains(stored.id) && !named.contains(storage::holdKey("", sha256)) &&
           stored.time_us < used_before_us) {
         holds.push_back({Kind::kHold, stored.id});
@@ -299,7 +305,7 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
       }
       return absl::OkStatus();
     }));
-    // Files that no row speaks of: a crash came between the two.
+    // Files without a row, left by a crash between the two.
     const int64_t age_s = std::max(policy.blobs_us(), kLeastKeepUs) / kSecondUs;
     return blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t file_age_s) -> absl::Status {
       absl::Status row = reader.lastUse(Kind::kBlob, sha256).status();
@@ -341,7 +347,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
           return used.status();
         }
         if (used.ok() && *used >= used_before_us) {
-          continue;  // wanted since the snapshot
+          continue;  // used since the snapshot
         }
         TESSERA_RETURN_IF_ERROR(tx.loseBlob(victims[i].id));
         lost.push_back(victims[i]);
@@ -358,7 +364,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
         }
         const absl::Status removed = blobs_.remove(victim.id);
         if (absl::IsAborted(removed)) {
-          continue;  // somebody sends it just now
+          continue;  // being uploaded again
         }
         TESSERA_RETURN_IF_ERROR(removed);
         TESSERA_RETURN_IF_ERROR(tx.erase(Kind::kBlob, victim.id));
@@ -375,7 +381,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
 
 namespace {
 
-/// A pin says that something is wanted whatever else is: who deletes it takes the pin away first, and knows of it.
+/// Pinned objects are not deleted: whoever deletes one must remove its pin first.
 absl::Status refusePinned(storage::Reader& reader, Kind kind, const std::string& key, const char* what,
                           const std::string& id) {
   TESSERA_ASSIGN_OR_RETURN(const bool pinned, reader.isPinned(kind, key));
@@ -446,7 +452,7 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask, Kind::kRecord}) {
       TESSERA_RETURN_IF_ERROR(
-          reader.forEach(kind, [](const Stored&) { return absl::OkStatus(); }));  // that each can be read
+          reader.forEach(kind, [](const Stored&) { return absl::OkStatus(); }));  // checks that each can be read
     }
     Names named;
     TESSERA_RETURN_IF_ERROR(mark(reader, false, named));
@@ -459,11 +465,11 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
                          : stored.kind == Kind::kObject ? "object "
                                                         : "blob ";
       if (!size.ok() && !absl::IsNotFound(size.status())) {
-        return size.status();  // a disk that cannot say is no missing file
+        return size.status();  // a read error does not mean a missing file
       }
       if (!size.ok()) {
         gone.push_back(digest.sha256());
-        // A collection that ended before it was done leaves such a row; nobody misses it.
+        // An interrupted collection leaves such a row; nothing refers to it.
         if (stored.kind == Kind::kBlob && !named.contains(stored.id)) {
           return absl::OkStatus();
         }

@@ -8,7 +8,7 @@ absl::StatusOr<bool> noteLoss(storage::Store& store, storage::BlobStore& blobs, 
   bool lost = false;
   TESSERA_RETURN_IF_ERROR(store.transact([&](storage::Transaction& tx) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(lost, tx.hasBlob(sha256));
-    // A disk that cannot say has lost nothing yet.
+    // A read error does not mean a loss.
     lost = lost && absl::IsNotFound(blobs.size(sha256).status());
     return lost ? tx.loseBlob(sha256) : absl::OkStatus();
   }));

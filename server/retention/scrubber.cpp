@@ -40,7 +40,7 @@ absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
     });
   }));
   for (const std::string& sha256 : gone) {
-    // Asked again: what a collection deletes meanwhile is missed by nobody.
+    // Checked again: a collection may have deleted it meanwhile.
     TESSERA_ASSIGN_OR_RETURN(const bool lost, noteLoss(store_, blobs_, sha256));
     if (lost) {
       tell(sha256, absl::StrCat("the file of blob ", sha256, " is gone; upload it again"), found);

@@ -17,7 +17,7 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
                                                                const std::vector<std::string>& sha256s) {
   using storage::Kind;
   const bool all = seesAllBlobs(caller);
-  // A project keeps a blob by its own reference and by the blob's: what was used longer ago counts. A worker has none.
+  // A project keeps a blob by its hold and by the blob's row; the older time of use counts. A worker has no hold.
   const auto useOf = [&](storage::Reader& reader, const std::string& sha256) -> absl::StatusOr<int64_t> {
     TESSERA_ASSIGN_OR_RETURN(int64_t used_us, reader.lastUse(Kind::kBlob, sha256));
     if (!all) {
@@ -31,7 +31,8 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
   std::set<std::string> present, stale;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     for (const std::string& sha256 : sha256s) {
-      // A file without its row (a crash came between the two) counts as missing: uploading it again
+      // A file without a row (after a crash between the two) counts as missing: uploading it again ends at once and
+      // stores the row.
       // ends at once and files the row.
       TESSERA_ASSIGN_OR_RETURN(const bool there, reader.hasBlob(sha256));
       const auto used_us = useOf(reader, sha256);
@@ -45,7 +46,7 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
     return absl::OkStatus();
   }));
   if (!stale.empty()) {
-    // Seldom: of each blob once in a grain. Asked again, since one may have been collected in between.
+    // At most once per blob and kUseGrainUs. Checked again, since a collection may have deleted one in between.
     TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       for (const std::string& sha256 : stale) {
         TESSERA_RETURN_IF_ERROR(touch(tx, Kind::kBlob, sha256, now_us));
@@ -86,13 +87,13 @@ absl::Status BlobIntake::storeFile(const std::string& project, const Sent& blob)
 }
 
 absl::Status BlobIntake::storeRows(const std::string& project, const Sent& blob) {
-  // Part of the caller's transaction, of which one that fails leaves nothing.
+  // Part of the caller's transaction: if it fails, nothing of it remains.
   return store_.transact([&](storage::Transaction& tx) -> absl::Status {
     if (blobs_.becomesRow(blob.digest.size_bytes())) {
       TESSERA_RETURN_IF_ERROR(blobs_.put(blob.digest, blob.data));
     }
     return putBlobRow(tx, blobs_, quotas_, clock_.nowMicros(), project, blob.digest,
-                      blobs_.unfinishedBytes(project, ""));  // those before it count by now
+                      blobs_.unfinishedBytes(project, ""));  // counts the blobs before it
   });
 }
 
@@ -133,7 +134,7 @@ absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& 
       sound.push_back(blob.digest.sha256());
     }
   }
-  // Most often all are there: that is one look.
+  // Usually all of them exist: one read.
   TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> present, claimPresent(caller, sound));
   std::vector<size_t> fresh;
   for (size_t i = 0; i < sent.size(); ++i) {
@@ -151,7 +152,7 @@ absl::StatusOr<std::vector<BlobIntake::Outcome>> BlobIntake::take(const Caller& 
   if (fresh.empty()) {
     return outcomes;
   }
-  // The files are durable; only now may rows speak of them.
+  // The files are durable, so rows may refer to them now.
   TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction&) -> absl::Status {
     for (const size_t i : fresh) {
       outcomes[i].status = storeRows(project, sent[i]);

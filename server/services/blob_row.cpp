@@ -23,7 +23,7 @@ absl::Status putBlobRow(storage::Transaction& tx, storage::BlobStore& blobs, Quo
   }
   if (!project.empty()) {
     TESSERA_ASSIGN_OR_RETURN(const bool held, tx.holdsBlob(project, digest.sha256()));
-    if (!held) {  // others of the project may have sent something meanwhile
+    if (!held) {  // others of the project may have uploaded something meanwhile
       TESSERA_RETURN_IF_ERROR(checkRoom(quotas, tx, project, unfinished, digest.size_bytes()));
     }
   }

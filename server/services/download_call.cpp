@@ -47,7 +47,7 @@ absl::Status DownloadCall::begin() {
     TESSERA_ASSIGN_OR_RETURN(const bool may_read, mayRead(reader, caller_, request_.sha256()));
     const auto stored = reader.blobSize(request_.sha256());
     if (!may_read || absl::IsNotFound(stored.status())) {
-      return notThere("blob", request_.sha256());  // in the same words of what is another's
+      return notThere("blob", request_.sha256());  // the same error for a blob of another project
     }
     TESSERA_RETURN_IF_ERROR(stored.status());
     size = *stored;
@@ -94,7 +94,7 @@ absl::Status DownloadCall::verify() {
 absl::Status DownloadCall::noted(const absl::Status& status) {
   const std::string& sha256 = request_.sha256();
   if (absl::IsDataLoss(status)) {
-    // Read to its end, one that is damaged is set aside.
+    // BlobStore sets a damaged blob aside when it is read to the end.
     (void)blobs_.get(sha256, 0, 0, [](std::string_view) { return absl::OkStatus(); });
   } else if (!absl::IsNotFound(status)) {
     return status;

@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-/// Workers serve all projects: who is no operator sees that they are there, and which of their own tasks they have.
+/// Workers serve all projects: callers other than operators see all workers, but only tasks of their own project.
 v1::Worker shownTo(storage::Reader& reader, const Caller& caller, v1::Worker worker) {
   if (caller.role == v1::OPERATOR) {
     return worker;
@@ -33,7 +33,7 @@ void setTime(google::protobuf::Timestamp* (v1::TaskInfo::*field)(), int64_t time
   }
 }
 
-/// What of a task is its project's to know: not its inputs, nor its lease's secret.
+/// The part of a task that its project may see: neither inputs nor the lease's secret.
 absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& task) {
   constexpr int kMostJobs = 16;
   v1::TaskInfo info;

@@ -10,14 +10,14 @@ namespace tessera::server {
 
 namespace {
 
-/// A byte of a message becomes up to three (percent encoding), three of the details four (base64).
+/// A byte of the message can take three in the trailer (percent encoding); three bytes of details take four (base64).
 constexpr size_t kMessageBytes = 1200;
-constexpr size_t kTextBytes = 500;     ///< of each of a failure's texts ...
-constexpr size_t kDetailBytes = 2100;  ///< ... which together must stay below this
-constexpr size_t kAgainBytes = 300;    ///< of the message, once more in the details
+constexpr size_t kTextBytes = 500;     ///< of each text of a failure
+constexpr size_t kDetailBytes = 2100;  ///< of all texts together
+constexpr size_t kAgainBytes = 300;    ///< of the message's copy in the details
 constexpr std::string_view kCut = " [...]";
 
-/// At most `limit` bytes, whole UTF-8 characters.
+/// Cuts to at most `limit` bytes, at a UTF-8 boundary.
 std::string cut(const std::string& text, size_t limit) {
   return text.size() <= limit ? text : std::string(firstBytes(text, limit - kCut.size())).append(kCut);
 }

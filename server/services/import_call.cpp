@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kMostProblems = 100;  // that are told of
+constexpr int kMostProblems = 100;  // reported at most
 
 }  // namespace
 

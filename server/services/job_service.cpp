@@ -48,7 +48,7 @@ std::vector<BlobIntake::Sent> sentWith(const v1::CreateJobRequest& request) {
   return sent;
 }
 
-/// Questions may be about any chip, code is made for some.
+/// Analyses accept any chip; compilations only chips with code generation.
 absl::Status checkCoded(const std::string& field, const v1::Target& target) {
   absl::Status status = compiler::codeIsGeneratedFor(target);
   if (status.ok()) {
@@ -64,7 +64,7 @@ absl::Status checkCoded(const std::string& field, const v1::Target& target) {
 
 grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* context,
                                                 const v1::CreateJobRequest* request, v1::CreateJobResponse* response) {
-  // A thread that waited for its commit would have to be woken for each job.
+  // Asynchronous: a waiting thread would have to be woken for each job.
   return answerLater(
       context, gate_, Right::kSubmit, executor_, *request,
       [this, context, request, response](const Caller& caller, const auto& finish) {
@@ -133,7 +133,7 @@ absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRe
   }
   v1::CreateJobRequest named = request;
   named.clear_files();
-  // Who is known has one share, however it calls itself.
+  // An identified caller has one share of the queue, whatever client name it sends.
   if (!caller.anonymous || named.client().empty()) {
     named.set_client(caller.name);
   } else if (tokens_.isHolder(named.client())) {
@@ -180,7 +180,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::Callb
   return WatchCall::start(*std::move(admission), scheduler_.notifier(), store_, executor_, *request);
 }
 
-/// Strangers cannot be told apart, so their jobs are all of theirs; nobody else's are.
+/// Anonymous callers cannot be distinguished, so each may cancel any anonymous caller's jobs, and nobody else's.
 absl::Status JobService::checkOwner(const std::string& job_id, const Caller& caller) {
   v1::Job job;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {

@@ -13,7 +13,7 @@
 namespace tessera::server {
 namespace {
 
-/// An input up to this size spares its worker a call, as long as they are no more than this together.
+/// Inputs up to this size are sent with the lease, as long as their sum does not exceed it.
 constexpr int64_t kSmallInput = 64 << 10, kSmallInputsOfLease = 1 << 20;
 
 }  // namespace
@@ -44,7 +44,7 @@ absl::Status LeaseCall::begin() {
   TESSERA_RETURN_IF_ERROR(checkText("worker_id", request_.worker_id(), Limits::kMaxWorkerIdLength, false));
   TESSERA_RETURN_IF_ERROR(checkText("trouble", request_.trouble(), Limits::kMaxTroubleLength, true));
   TESSERA_RETURN_IF_ERROR(checkRange("wait_us", request_.wait_us(), 0, Limits::kMaxTimeoutUs));
-  // Half a lease at most: asking again is an idle worker's sign of life.
+  // At most half a lease: polling is an idle worker's sign of life.
   const int64_t wait_us = std::min(request_.wait_us(), scheduler_.rules().lease_us / 2);
   expired_ = wait_us == 0;
   if (!expired_) {
@@ -63,7 +63,7 @@ void LeaseCall::advance() {
     return;
   }
   if (gone_) {
-    scheduler_.notifier().notifyNext();  // perhaps it was woken for a task
+    scheduler_.notifier().notifyNext();  // this call may have been woken for a task
     return finish(absl::CancelledError("the worker left"));
   }
   if (!begun_) {
@@ -71,7 +71,7 @@ void LeaseCall::advance() {
       return finish(status);
     }
   }
-  // Read before looking: a task that becomes ready in between wakes this call at once.
+  // Read the generation before looking: a task that becomes ready in between wakes this call at once.
   const uint64_t generation = scheduler_.notifier().taskGeneration();
   const bool last_look = expired_;
   auto answer = scheduler_.leaseTask(request_.worker_id(), request_.trouble(), owner_);
@@ -88,7 +88,7 @@ void LeaseCall::advance() {
     return finish(absl::OkStatus());
   }
   if (scheduler_.tasksWait()) {
-    scheduler_.notifier().notifyNext();  // another one may be able to do what this one cannot
+    scheduler_.notifier().notifyNext();  // another worker may be able to run the task
   }
   if (last_look) {
     return finish(absl::OkStatus());
@@ -108,7 +108,7 @@ void LeaseCall::enclose(v1::Lease& lease) {
       bytes.append(chunk);
       return absl::OkStatus();
     });
-    // The worker asks for what is not here, and hears what is wrong with it.
+    // The worker requests a missing input itself, and gets the error.
     if (whole.ok()) {
       v1::BlobBytes& input = *lease.add_inputs();
       *input.mutable_digest() = digest;
@@ -118,7 +118,7 @@ void LeaseCall::enclose(v1::Lease& lease) {
   }
 }
 
-/// The worker went away while the task was leased to it: it would wait for the lease to expire.
+/// The worker disconnected while the task was leased to it. Returns the task at once, instead of at the lease's expiry.
 void LeaseCall::giveBack() {
   v1::ReportTaskRequest report;
   report.set_worker_id(request_.worker_id());

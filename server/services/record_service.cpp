@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostGroups = 1000;  // of statistics, in one answer
 
-/// One ExportRecords stream: a page of the store at a time.
+/// One ExportRecords stream: reads one page of the store at a time.
 class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, public WakeableCall {
  public:
   static grpc::ServerWriteReactor<v1::ExportRecordsResponse>* start(std::shared_ptr<Ticket> ticket,

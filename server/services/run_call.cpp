@@ -45,7 +45,7 @@ void RunCall::advance() {
   }
   if (gone_) {
     absl::Status status = absl::CancelledError("the client left");
-    // Who gave the request a name may come back with it.
+    // The caller can request the result again by its request id.
     if (!job_id_.empty() && request_.request_id().empty()) {
       if (const auto job = scheduler_.cancelJob(job_id_); !job.ok()) {
         status = job.status();

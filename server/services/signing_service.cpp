@@ -22,7 +22,7 @@ grpc::ServerUnaryReactor* SigningService::SignArtifact(grpc::CallbackServerConte
   return answer(context, gate_, Right::kFetch, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkSha256("artifact_id", request->artifact_id()));
-                  // A blob that somebody uploaded is no artifact: only what this service's workers assembled has a row.
+                  // An uploaded blob is no artifact: only artifacts that this service's workers assembled have a row.
                   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) {
                     return artifactOf(reader, caller, request->artifact_id()).status();
                   }));

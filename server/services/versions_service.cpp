@@ -15,7 +15,7 @@
 namespace tessera::server {
 namespace {
 
-/// A page's token is the number of its last version.
+/// The page token is the number of the page's last version.
 absl::StatusOr<int> lastOfPageBefore(const std::string& page_token) {
   int last = 0;
   if (page_token.empty() || (absl::SimpleAtoi(page_token, &last) && last > 0)) {

@@ -8,7 +8,7 @@
 namespace tessera::server::simulation {
 namespace {
 
-/// How the attempts of a job's tasks ended, by task: reason -> count; a success counts as REASON_UNSPECIFIED.
+/// Outcomes of the attempts of a job's tasks, by task: reason -> count; a success counts as REASON_UNSPECIFIED.
 using Attempts = std::map<std::string, std::map<v1::Failure::Reason, int>>;
 
 void checkEvents(World& world, const v1::Job& job, const std::vector<v1::JobEvent>& events, Attempts& attempts) {
@@ -36,7 +36,7 @@ void checkEvents(World& world, const v1::Job& job, const std::vector<v1::JobEven
   }
 }
 
-/// Whether somebody gave the job a reason to fail so.
+/// Whether a fault or a request explains that the job failed with this reason.
 bool deserved(const World& world, const Client::Promise& promise, const v1::Failure& failure,
               const Attempts& attempts) {
   int most_crashes = 0;
@@ -58,9 +58,9 @@ bool deserved(const World& world, const Client::Promise& promise, const v1::Fail
     case v1::Failure::RUN_DEADLINE_EXCEEDED:
       return promise.hurried || world.options.hangs > 0;
     case v1::Failure::QUARANTINED:
-      return most_crashes > 0;  // of the joined work, others saw the rest
+      return most_crashes > 0;  // the job has joined other work, whose jobs have the remaining crashes
     case v1::Failure::WORKER_FAULT:
-      return most_faults > 0 && world.sound_workers == 0;  // where one can do it, sick ones harm no job
+      return most_faults > 0 && world.sound_workers == 0;  // if any worker is sound, sick workers fail no job
     case v1::Failure::LEASE_LOST:
       return most_losses > 0 && world.options.worker_incident_us + world.options.server_crash_us > 0;
     default:

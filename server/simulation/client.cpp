@@ -93,11 +93,11 @@ void Client::upload() {
   caller_.call<absl::Status>(
       [this, bytes]() -> absl::Status {
         TESSERA_ASSIGN_OR_RETURN(const auto digest, world_.blobs().put(bytes));
-        // The row comes in an event of its own; the caller asks once more and hears that it is there.
+        // The row is stored by an event of its own; the caller repeats the call until the row exists.
         const v1::Digest& row = digest;
         world_.send(true, [this, row] {
           const absl::Status status = world_.store().transact([&](storage::Transaction& tx) -> absl::Status {
-            // What was uploaded before a crash may not be there after it.
+            // A crash may have lost the upload.
             return world_.blobs().contains(row.sha256()) ? tx.putBlob(row, kDefaultProject) : absl::OkStatus();
           });
           if (!status.ok()) {
@@ -130,7 +130,7 @@ void Client::create() {
                                             return watch();
                                           }
                                           if (wanted_.impossible) {
-                                            return next();  // refused, and rightly so
+                                            return next();  // correctly rejected
                                           }
                                           world_.wrong(absl::StrCat("create: ", job.status().ToString()));
                                           done_ = true;

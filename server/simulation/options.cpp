@@ -6,7 +6,7 @@
 namespace tessera::server::simulation {
 namespace {
 
-/// A fault is absent from half of the seeds: what goes wrong alone is found, too.
+/// Half of the seeds have no fault of this kind, so that faults which occur alone are found too.
 int chance(Dice& dice, int highest) { return dice.percent(50) ? 0 : static_cast<int>(dice.between(1, highest)); }
 int64_t interval(Dice& dice, int64_t shortest_us, int64_t longest_us) {
   return dice.percent(50) ? 0 : dice.between(shortest_us, longest_us);

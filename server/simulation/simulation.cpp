@@ -14,7 +14,7 @@
 namespace tessera::server::simulation {
 
 Outcome simulate(uint64_t seed, bool keep_trace) {
-  spdlog::set_level(spdlog::level::off);  // thousands of late reports are part of the game
+  spdlog::set_level(spdlog::level::off);  // late reports are expected in thousands
   const Options options = optionsOf(seed);
   World world(options);
   world.keep_trace = keep_trace;
@@ -44,7 +44,7 @@ Outcome simulate(uint64_t seed, bool keep_trace) {
 
   Outcome outcome;
   outcome.settled_us = world.loop.now_us() - healed_us;
-  // What workers still do for nobody ends with their next heartbeat, or with a lease.
+  // Attempts that no job needs end with their next heartbeat, or with their lease.
   run(world.loop.now_us() + 30'000'000, [] { return false; });
   if (world.problems.empty()) {
     for (const auto& client : clients) {

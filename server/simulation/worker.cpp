@@ -76,7 +76,7 @@ void Worker::run(const v1::Lease& lease) {
   attempt_.begun_us = world_.loop.now_us();
   busy_ = true;
   for (const v1::Digest& input : lease.task().inputs()) {
-    // The download, at once: the server is up, it just answered. A result needs its inputs.
+    // The download succeeds at once, since the server has just answered. A result needs its inputs.
     std::string bytes;
     if (world_.up()) {
       const absl::Status status = world_.blobs().get(input.sha256(), 0, 0, [&](std::string_view chunk) {
@@ -208,7 +208,7 @@ void Worker::report() {
                                world_.note(absl::StrCat(id_, " reported ", attempt_.lease.task_id(), ": ",
                                                         absl::StatusCodeToString(status.code())));
                                if (absl::IsFailedPrecondition(status)) {
-                                 return uploadOutputs();  // the server lost an output that it had not acknowledged
+                                 return uploadOutputs();  // the server has lost an output that it had not acknowledged
                                }
                                if (!status.ok() && !absl::IsAborted(status)) {
                                  world_.wrong(absl::StrCat("report: ", status.ToString()));

@@ -44,7 +44,7 @@ void World::start() {
   }
   storage::BlobStoreOptions blob_options;
   blob_options.files = files_.get();
-  // Data folders of before there were rows: their files stay.
+  // In a data folder that predates rows, files stay files.
   blob_options.rows = life_ >= rows_from_life_ ? store_.get() : nullptr;
   auto blobs = storage::openBlobStore(kBlobs, blob_options);
   if (!blobs.ok()) {
@@ -116,7 +116,7 @@ void World::deliver(bool to_server, const std::function<void()>& message, int64_
 
 void World::send(bool to_server, const std::function<void()>& message) {
   if (!to_server && disk_.powerLost()) {
-    return;  // the server ended over this call
+    return;  // the server crashed during this call
   }
   if (healed_) {
     return deliver(to_server, message, dice.between(100, 2'000));

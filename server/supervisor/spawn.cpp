@@ -15,13 +15,13 @@
 namespace tessera::server {
 namespace {
 
-/// After fork() of a process with threads: only async-signal-safe calls, no allocation.
+/// Runs after fork() of a process with threads: only async-signal-safe calls, no allocation.
 [[noreturn]] void becomeChild(char* const* argv, pid_t parent, int secret_pipe, int error_pipe) {
   setpgid(0, 0);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) {
-    _exit(1);  // the parent died before the signal was asked for
+    _exit(1);  // the parent died before the signal was requested
   }
   sigset_t none;
   sigemptyset(&none);
@@ -50,7 +50,7 @@ absl::StatusOr<pid_t> spawnBound(std::vector<std::string> command, const std::st
     }
   };
   if (!secret.empty()) {
-    // Far below a pipe's capacity: it is whole before the child begins.
+    // Far smaller than a pipe's capacity, so it is written before the child starts.
     if (pipe2(secret_pipe, O_CLOEXEC) != 0 ||
         write(secret_pipe[1], secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
       return absl::ErrnoToStatus(errno, "a pipe for the worker's credential");
@@ -62,7 +62,7 @@ absl::StatusOr<pid_t> spawnBound(std::vector<std::string> command, const std::st
     argv.push_back(const_cast<char*>(word.c_str()));
   }
   argv.push_back(nullptr);
-  // Closed by a successful exec; carries errno of a failed one.
+  // Closed by a successful exec; otherwise carries its errno.
   int error_pipe[2];
   if (pipe2(error_pipe, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "pipe2");

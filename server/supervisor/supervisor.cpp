@@ -18,14 +18,14 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// How often ended workers are looked for: the longest a task waits beyond its worker's death.
+/// Interval of checks for ended workers, which bounds the delay of their tasks.
 constexpr std::chrono::milliseconds kPoll{20};
 
 struct Worker {
   std::string id;
-  pid_t pid = 0;  ///< 0: down
+  pid_t pid = 0;  ///< 0: not running
   SteadyClock::time_point started;
-  SteadyClock::time_point start_at;  ///< when down
+  SteadyClock::time_point start_at;  ///< when to start it, if not running
   std::chrono::milliseconds backoff{0};
   bool given_up = false;
 };
@@ -90,13 +90,13 @@ class Supervisor::Impl {
   }
 
  private:
-  /// The lock is held from here to the kill, and a worker is reaped under it: no pid can be another's.
+  /// Holds the lock until the kill; workers are reaped under it, so that no process id can have been reused.
   void signalAll(int signal) {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
     for (const Worker& worker : workers_) {
       if (worker.pid > 0) {
-        // Asked nicely, the worker alone decides about its task processes.
+        // SIGTERM goes to the worker only, which decides about its task processes.
         ::kill(signal == SIGKILL ? -worker.pid : worker.pid, signal);
       }
     }
@@ -137,7 +137,7 @@ class Supervisor::Impl {
     if (worker.pid == 0 || waitpid(worker.pid, &status, WNOHANG) != worker.pid) {
       return;
     }
-    // Its task processes end with it, but those it had no time to end are in its group.
+    // Kill the group: task processes that the worker could not end are still in it.
     ::kill(-worker.pid, SIGKILL);
     worker.pid = 0;
     if (!leaving_) {
@@ -169,7 +169,7 @@ class Supervisor::Impl {
   std::condition_variable changed_;
   std::vector<Worker> workers_;
   FinalEnd gave_up_;
-  bool leaving_ = false;  ///< nobody is started again
+  bool leaving_ = false;  ///< no worker is started again
   bool ending_ = false;
   std::thread thread_;
 };

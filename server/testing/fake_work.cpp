@@ -51,7 +51,7 @@ v1::TaskResult FakeWork::assemble(const v1::AssembleTask& task) const {
   v1::Manifest* manifest = result.mutable_assemble()->mutable_manifest();
   manifest->set_name(task.name());
   manifest->set_kernels(task.objects_size());
-  v1::TensorSpec x;  // which a run may leave out
+  v1::TensorSpec x;  // optional in runs
   x.set_name("x");
   x.set_dtype(v1::DATA_TYPE_F32);
   x.add_shape(1);

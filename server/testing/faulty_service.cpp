@@ -15,9 +15,9 @@ namespace {
 
 constexpr const char* kFolder = "/data";
 constexpr const char* kWorker = "remote-1";
-/// A step that fails this often, with the power on and one fault planned, is stuck.
+/// A step that fails this often, with the power on and one planned fault, is stuck.
 constexpr int kPatience = 40;
-/// What nobody wants is kept for so long.
+/// Retention time of unused objects.
 constexpr int64_t kKept = int64_t{3600} * 1'000'000;
 
 v1::Digest digestOf(const std::string& bytes) {
@@ -27,7 +27,7 @@ v1::Digest digestOf(const std::string& bytes) {
   return digest;
 }
 
-/// A few chunks long, so that uploads have a middle.
+/// Several chunks long, so that an upload can be interrupted.
 std::string modelOf(const std::string& name, const std::string& units) {
   return absl::StrCat("model ", name, std::string(20'000, '.'), ": ", units);
 }
@@ -40,7 +40,7 @@ FaultyService::FaultyService(const char* synchronous) : files_(storage::filesOn(
     options_.synchronous = synchronous;
   }
   options_.checkpoint_pages = 40;
-  options_.readers = 1;  // one is in use at a time, and each costs opening the file
+  options_.readers = 1;  // one is used at a time, and each opens the file
   disk_.makeFolder(kFolder);
   disk_.syncFolder("/");
 }
@@ -54,7 +54,7 @@ absl::Status FaultyService::open() {
   storage::BlobStoreOptions blob_options;
   blob_options.files = files_.get();
   blob_options.rows = store_.get();
-  blob_options.most_row_bytes = 10'000;  // the models are files
+  blob_options.most_row_bytes = 10'000;  // models become files
   auto blobs = storage::openBlobStore(absl::StrCat(kFolder, "/blobs"), blob_options);
   if (blobs.ok()) {
     blobs_ = *std::move(blobs);
@@ -141,7 +141,7 @@ absl::Status FaultyService::upload(const std::string& bytes) {
 absl::Status FaultyService::create(const v1::CreateJobRequest& request) {
   v1::Target target;
   target.set_name("test-target");
-  // As the service does it.
+  // Like the service.
   Executor executor(1);
   std::promise<absl::StatusOr<v1::Job>> answer;
   scheduler_->createJobThen(
@@ -221,7 +221,7 @@ absl::Status FaultyService::workOnce(bool& idle) {
         return bytes.ok() ? *bytes : std::string();
       },
       [&](const std::string& bytes) {
-        // Large outputs come as uploads, small ones within the report.
+        // Large outputs are uploaded, small ones sent within the report.
         if (bytes.size() > 5'000) {
           status.Update(upload(bytes));
         } else {
@@ -252,7 +252,7 @@ absl::Status FaultyService::workOnce(bool& idle) {
 }
 
 absl::Status FaultyService::work() {
-  // Each pass does something, or lets a lease expire of which the worker never heard.
+  // Each pass makes progress, or lets a lease expire that the worker has not learned of.
   for (int pass = 0; pass < 400; ++pass) {
     bool all_ended = true;
     for (const auto& [request, id] : job_ids_) {

@@ -20,8 +20,8 @@ v1::Digest digestOf(const std::string& bytes) {
 
 namespace {
 
-/// A connection of its own, quick to come back: by default all channels of a process to one address share
-/// one, with its pauses after a failure.
+/// A separate connection that reconnects quickly: by default all channels of a process to one address share a
+/// connection, with its delays after a failure.
 std::shared_ptr<grpc::Channel> connect(const std::string& address, const std::string& token = "") {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -44,7 +44,7 @@ grpc::Status uploadOnce(v1::BlobService::Stub& stub, const std::string& bytes) {
   for (size_t at = 0; at == 0 || at < bytes.size(); at += 1 << 20) {
     request.set_data(bytes.substr(at, 1 << 20));
     if (!writer->Write(request)) {
-      break;  // the server has its answer: Finish tells
+      break;  // the server has answered already: Finish() has the status
     }
     request.Clear();
   }
@@ -56,7 +56,7 @@ grpc::Status uploadOnce(v1::BlobService::Stub& stub, const std::string& bytes) {
 
 grpc::Status upload(v1::BlobService::Stub& stub, const std::string& bytes) {
   grpc::Status status = uploadOnce(stub, bytes);
-  while (status.error_code() == grpc::StatusCode::ABORTED) {  // somebody else uploads the same just now
+  while (status.error_code() == grpc::StatusCode::ABORTED) {  // another upload of the same blob is in progress
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     status = uploadOnce(stub, bytes);
   }
@@ -117,7 +117,7 @@ std::shared_ptr<grpc::Channel> ServiceBench::clientChannel(const std::string& to
 std::string ServiceBench::newToken(const std::string& name, v1::Role role, int64_t lifetime_us,
                                    const std::string& project) {
   grpc::ClientContext context;
-  context.set_wait_for_ready(true);  // a first try to connect has 20 ms, which a busy machine may need longer for
+  context.set_wait_for_ready(true);  // a first connection attempt has 20 ms, which may be too short on a busy machine
   v1::CreateTokenRequest request;
   request.set_name(name);
   request.set_role(role);
@@ -266,7 +266,7 @@ void FakeWorkerLoop::work(const v1::Lease& lease) {
       return;
     }
     if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
-      *report.mutable_result() = work.run(lease.task());  // an upload broke off
+      *report.mutable_result() = work.run(lease.task());  // an upload was interrupted
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

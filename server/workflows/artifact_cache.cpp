@@ -10,8 +10,8 @@
 namespace tessera::server {
 namespace {
 
-/// Names of the components that an earlier action has not, or has with another hash. By name, since an action of an
-/// earlier release may lack some.
+/// Names of the components that differ in an earlier action. Compared by name, since actions of earlier releases may
+/// lack some.
 std::vector<std::string> differing(const std::vector<v1::KeyComponent>& components, const v1::Action& action) {
   std::map<std::string, std::string> earlier;
   for (const v1::KeyComponent& component : action.components()) {
@@ -61,7 +61,7 @@ absl::StatusOr<v1::ExplainKeyResponse> explainKey(storage::Reader& reader, const
   response.mutable_components()->Assign(components.begin(), components.end());
   TESSERA_ASSIGN_OR_RETURN(const EarlierResult hit, cachedArtifact(reader, key));
   response.set_hit(hit.artifact.has_value());
-  // Nearly all actions share the compiler and the schema, so that these rows are candidates, not answers.
+  // Nearly all actions share the compiler and the schema, so these rows are only candidates.
   constexpr int kCandidates = 200;
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> actions,
                            reader.nearestActions(project, components, kCandidates));

@@ -12,9 +12,9 @@
 namespace tessera::server {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{256} << 20;  // of a candidate's object: it is read at once
+constexpr int64_t kMostBytes = int64_t{256} << 20;  // limit of a candidate's object, which is read at once
 
-/// The trial that the candidate's message names; empty: it is none.
+/// Name of the trial in a candidate's message; empty: it is no such message.
 template <typename Message>
 std::string trialOf(storage::BlobStore& blobs, const v1::Digest& digest) {
   std::string bytes;
@@ -31,7 +31,8 @@ std::string trialOf(storage::BlobStore& blobs, const v1::Digest& digest) {
   return read && message.ParseFromString(bytes) ? message.trial() : "";
 }
 
-/// The file goes when this is durable: a trial whose end is undone by a crash still has its inputs.
+/// Deletes a blob's row; the file is deleted once the transaction is durable, so that a trial whose end is lost in a
+/// crash still has its inputs.
 absl::Status dropBlob(Step& step, const v1::Digest& blob) {
   if (!blob.sha256().empty()) {
     TESSERA_RETURN_IF_ERROR(step.tx.erase(storage::Kind::kBlob, blob.sha256()));
@@ -43,6 +44,7 @@ absl::Status dropBlob(Step& step, const v1::Digest& blob) {
 }  // namespace
 
 std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, const v1::TaskResult& result) {
+  // BUILD of a candidate: the object must name the trial of its unit.
   if (task.build().candidate()) {
     const v1::Digest object = fileDigest(result, result.build().object_file());
     const std::string trial = trialOf<v1::CandidateUnit>(blobs, task.build().unit());
@@ -52,6 +54,7 @@ std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, con
   }
   for (int at = 0; at < result.search().proposals_size(); ++at) {
     const v1::Digest unit = fileDigest(result, result.search().proposals(at).unit_file());
+    // SEARCH: the name is derived from the search, the batch and the position, which the worker cannot choose.
     const std::string trial =
         absl::StrCat(task.search().search(), "-", task.search().log().batches_size(), "-", at + 1);
     if (trialOf<v1::CandidateUnit>(blobs, unit) != trial) {
@@ -84,6 +87,7 @@ absl::Status dissolve(Step& step, const v1::Action& search) {
     }
   }
   TESSERA_RETURN_IF_ERROR(dropCandidate(step, search.search().best()));
+  // The blob of known trees belongs to the search, as it contains the search's name.
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, step.tx.searchLog(search.id()));
   for (const v1::SearchEntry& entry : entries) {
     if (entry.has_known()) {

@@ -23,8 +23,8 @@ namespace {
 
 using Trial = v1::TuneResult::ChoiceTrial;
 
-constexpr double kLeastShare = 0.001;  // of the model's time: what may gain less is not worth a compilation
-constexpr int64_t kBudgetParts = 3;    // one of so many is for choices, the rest for trees
+constexpr double kLeastShare = 0.001;  // of the model's time; a smaller gain is not worth a compilation
+constexpr int64_t kBudgetParts = 3;    // fraction of the budget for choices is 1 / kBudgetParts
 
 /// "winograd-2x2 instead of direct at Conv_16 and 2 more"
 std::string nameOf(const v1::OpenChoice& open) {
@@ -34,6 +34,7 @@ std::string nameOf(const v1::OpenChoice& open) {
                       more);
 }
 
+/// Progress of the phase "choose", in choices.
 v1::Progress progressOf(const v1::TuneState& tune, const std::string& detail) {
   v1::Progress progress;
   progress.set_phase("choose");
@@ -43,7 +44,8 @@ v1::Progress progressOf(const v1::TuneState& tune, const std::string& detail) {
   return progress;
 }
 
-/// Leaves a choice out where a record says that it is not faster; whether one says that it is.
+/// Leaves the choice out if this compiler's records report it as not faster. Returns whether records report it as
+/// faster.
 absl::StatusOr<bool> askRecords(Step& step, const v1::Action& action, Trial& trial) {
   const int threads = std::max(1, action.tune().spec().threads());
   TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
@@ -62,7 +64,8 @@ absl::StatusOr<bool> askRecords(Step& step, const v1::Action& action, Trial& tri
   return false;
 }
 
-/// The next one that was not left out; false: there is none, or no time for it. Other jobs may have tried some since.
+/// Advances to the next choice to try; false if there is none, or no time. Reads the records again, since other jobs
+/// may have measured some meanwhile.
 absl::StatusOr<bool> advance(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   while (tune.choices_tried() < tune.choices_size()) {
@@ -81,6 +84,8 @@ absl::StatusOr<bool> advance(Step& step, v1::Action& action) {
   return false;
 }
 
+/// Compiles the model with the next choice on top of those taken. After the last one, compares all of them with the
+/// default.
 absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   TESSERA_ASSIGN_OR_RETURN(const bool more, advance(step, action));
@@ -104,13 +109,14 @@ absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   return Choosing::kGoesOn;
 }
 
+/// The record of the choice being tried.
 v1::TuningRecord recordOfTried(const Step& step, const v1::Action& action, const v1::Task& task,
                                const TrialOutcome& outcome) {
   const int tried = action.tune().choices_tried();
   return choiceRecord(step, action, task, action.tune().choices(tried).open(), tried + 1, outcome);
 }
 
-/// The one that is tried is taken, or not.
+/// Takes the current choice if `why_not` is empty, otherwise leaves it; then tries the next one.
 absl::StatusOr<Choosing> decided(Step& step, v1::Action& action, const std::string& why_not) {
   v1::TuneState& tune = *action.mutable_tune();
   Trial& trial = *tune.mutable_choices(tune.choices_tried());
@@ -124,13 +130,14 @@ absl::StatusOr<Choosing> decided(Step& step, v1::Action& action, const std::stri
   return tryNext(step, action);
 }
 
-/// The same of what was measured, and stores that.
+/// Leaves the current choice, and stores its measurement.
 absl::StatusOr<Choosing> left(Step& step, v1::Action& action, const v1::TuningRecord& record,
                               const std::string& why_not) {
   TESSERA_RETURN_IF_ERROR(step.tx.putRecord(record));
   return decided(step, action, why_not);
 }
 
+/// Decides about the current choice by the measured times.
 absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   Trial& trial = *tune.mutable_choices(tune.choices_tried());
@@ -147,11 +154,14 @@ absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task
   if (trial.before_ms() == 0) {
     return decided(step, action, "no step changes with it");
   }
+  // A gain within the noise of the host is none.
   const double least = std::max(leastGain(tune.spec().measuring()), 1 + trial.noise());
   const double speed = trial.ms() > 0 ? trial.before_ms() / trial.ms() : 0;
   if (speed < least) {
     return left(step, action, record, absl::StrFormat("%.3f times as fast, less than %.3f", speed, least));
   }
+  // The steps that change are faster. The whole model must not be slower, e.g. by a layout that other steps have to
+  // undo.
   const double before_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
   if (ms > before_ms * (1 + spreadOf(result.baseline_ms()))) {
     return decided(step, action,
@@ -165,7 +175,7 @@ absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task
   return decided(step, action, "");
 }
 
-/// In the end none of them is taken.
+/// Leaves all choices, because their confirmation failed.
 Choosing dropAll(v1::Action& action, const std::string& why) {
   v1::TuneState& tune = *action.mutable_tune();
   for (Trial& trial : *tune.mutable_choices()) {
@@ -181,11 +191,13 @@ Choosing dropAll(v1::Action& action, const std::string& why) {
   return Choosing::kDefaultStays;
 }
 
+/// Takes over all choices together, if the model is correct and not slower with them.
 absl::StatusOr<Choosing> confirmed(Step& step, v1::Action& action, const v1::Task& task) {
   const v1::MeasureTaskResult& result = task.result().measure();
   if (!result.wrong().empty()) {
     return dropAll(action, absl::StrCat("the model's results change with all of them: ", result.wrong()));
   }
+  // Gains measured one by one need not add up.
   const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
   if (ms > default_ms) {
     return dropAll(action, absl::StrFormat("with all of them the model was not faster (%.4f ms, %.4f ms by default)",
@@ -213,6 +225,7 @@ absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Act
     Trial trial;
     *trial.mutable_open() = open;
     TESSERA_ASSIGN_OR_RETURN(const bool known_faster, askRecords(step, action, trial));
+    // Those that records call faster are tried first, while there is time.
     (known_faster ? faster : others).push_back(std::move(trial));
   }
   v1::TuneState& tune = *action.mutable_tune();
@@ -253,7 +266,7 @@ absl::Status choiceAssembled(Step& step, v1::Action& action) {
   const v1::TuneState& tune = action.tune();
   const v1::Digest made = action.result().artifact();
   const v1::Digest& before = tune.has_chosen_artifact() ? tune.chosen_artifact() : tune.default_artifact();
-  // Until all that are taken are confirmed, the job's artifact is the default's.
+  // The default stays the job's artifact until all choices taken are confirmed.
   resultIs(tune.default_artifact(), action);
   const v1::Digest& plan = tune.has_chosen_artifact() ? tune.chosen_plan() : tune.base_plan();
   TESSERA_RETURN_IF_ERROR(

@@ -22,6 +22,7 @@
 namespace tessera::server {
 namespace {
 
+/// Progress of a phase, in steps.
 v1::Progress progressOf(const std::string& phase, int done, int total) {
   v1::Progress progress;
   progress.set_phase(phase);
@@ -30,8 +31,8 @@ v1::Progress progressOf(const std::string& phase, int done, int total) {
   return progress;
 }
 
-/// From the first start to the last end of the BUILD tasks that this compilation waited for. One that another action
-/// started earlier counts from this action's own start.
+/// Adds the build phase: from the first start to the last end of the BUILD tasks of this compilation. A task that
+/// another action started earlier counts from this action's own start.
 absl::Status noteBuildPhase(Step& step, v1::Action& action) {
   int64_t first = 0;
   int64_t last = 0;
@@ -54,13 +55,14 @@ absl::Status noteBuildPhase(Step& step, v1::Action& action) {
   return absl::OkStatus();
 }
 
-/// Equal requests to compile are one action already. Tune jobs of the same model are not, and try the same things.
+/// Equal compile requests share an action already. Tune jobs of one model have separate actions with equal tasks, which
+/// are shared here.
 absl::Status addOrJoin(Step& step, const v1::Action& action, v1::TaskSpec spec) {
   const bool may_share = action.has_tune() && action.state() == v1::Job::RUNNING;
   return may_share ? joinTask(step, action, std::move(spec)) : addTask(step, action, std::move(spec), "").status();
 }
 
-/// ASSEMBLE, as soon as every object is there.
+/// Adds the ASSEMBLE task. All objects exist.
 absl::Status beginAssembly(Step& step, v1::Action& action) {
   TESSERA_RETURN_IF_ERROR(noteBuildPhase(step, action));
   v1::TaskSpec spec;
@@ -82,7 +84,7 @@ absl::Status beginAssembly(Step& step, v1::Action& action) {
   return showProgress(step, action, progressOf("assemble", 0, 1), false);
 }
 
-/// Whether there is the object of an earlier compilation that may be used and is whole: kStored, or why not.
+/// Whether an object of an earlier compilation can be used: kStored, or the reason against it.
 absl::StatusOr<Lookup> findObject(Step& step, const v1::Action& action, const std::string& key) {
   if (action.skip_cache()) {
     return Lookup::kSkipped;
@@ -97,7 +99,7 @@ absl::StatusOr<Lookup> findObject(Step& step, const v1::Action& action, const st
   return whole ? Lookup::kStored : Lookup::kDamaged;
 }
 
-/// Makes what other projects' builds came to this project's, where that is allowed and there is any.
+/// Uses the object that other projects have built of this unit, if sharing permits it and there is one.
 absl::StatusOr<bool> takeShared(Step& step, const v1::Action& action, const std::string& key, const v1::Digest& unit) {
   TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Digest> object, reproducedObject(step, unit));
   if (!object) {
@@ -113,9 +115,10 @@ absl::StatusOr<bool> takeShared(Step& step, const v1::Action& action, const std:
   return true;
 }
 
-/// Finds, joins or creates what builds one unit.
+/// Finds, joins or adds the build of one unit.
 absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const v1::Digest& unit) {
   TESSERA_ASSIGN_OR_RETURN(Lookup lookup, findObject(step, action, build.build_key()));
+  // Not if the request skips the cache.
   if (lookup == Lookup::kNew || lookup == Lookup::kDamaged) {
     TESSERA_ASSIGN_OR_RETURN(const bool shared, takeShared(step, action, build.build_key(), unit));
     lookup = shared ? Lookup::kShared : lookup;
@@ -141,20 +144,21 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   return absl::OkStatus();
 }
 
-/// Suggests them to the action's next plan.
+/// Sets the decisions as suggestions for the action's next plan.
 absl::Status suggest(Step& step, v1::Action& action, const v1::Pins& pins) {
   TESSERA_ASSIGN_OR_RETURN(*action.mutable_compile()->mutable_pins(), printedPins(step, action, pins));
   action.mutable_compile()->set_pin_use(v1::SUGGESTIONS);
   return absl::OkStatus();
 }
 
-/// Puts what the records say about the plan into the action, as suggestions to a plan of its own: first about its open
-/// choices, then trees for the workloads that these make. Whether the action goes on with this plan; else it has begun
-/// another, or was answered by an artifact that was made of the same request and the same records.
+/// Adds decisions from records to the action, as suggestions for a further plan: first graph choices, then trees of the
+/// resulting workloads. Returns whether the action continues with the present plan. Otherwise it has started another
+/// plan, or was answered by an artifact of the same request and records.
 absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::PlanTaskResult& plan) {
   v1::CompileSpec& compile = *action.mutable_compile();
   const v1::Knowledge& knowledge = compile.options().knowledge();
   v1::Pins pins;
+  // First plan: choices change the workloads, so trees are looked up for the plan with them.
   if (action.known_choices().empty()) {
     TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Choice> choices,
                              knownChoices(step.tx, projectOf(action), knowledge, action.target(), plan));
@@ -175,6 +179,7 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
     TESSERA_RETURN_IF_ERROR(suggest(step, action, pins));
   }
   if (!action.skip_cache()) {
+    // The key of the request with these suggestions instead of the instruction to look for some.
     const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version);
     auto artifact = step.tx.artifactByKey(key);
     if (artifact.ok()) {
@@ -194,6 +199,7 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
       return artifact.status();
     }
   }
+  // No tree to suggest: the present plan is final.
   if (pins.workloads().empty()) {
     return true;
   }
@@ -202,7 +208,7 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
   return false;
 }
 
-/// The artifact of a compile action is filed; what waits for it goes on.
+/// Stores the artifact of an action, and continues with whatever waits for it.
 absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files,
                      const v1::AssembleTaskResult& assembled) {
   const v1::Digest blob = fileDigest(files, assembled.artifact_file());
@@ -233,8 +239,8 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
   return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
 }
 
-/// Files the object that the attempt at planning built of a unit, or that its worker knew. Whether there was one here
-/// the attempt could not know; then that one stays. In either case it counts as reused.
+/// Stores the object that the planning attempt built of a unit, or that its worker had. The attempt cannot know whether
+/// the service has one already; if so, that one is kept. Either way the unit counts as reused.
 absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const std::string& worker_id,
                         const v1::Digest& object, bool known) {
   TESSERA_ASSIGN_OR_RETURN(const Lookup lookup, findObject(step, action, build.build_key()));
@@ -303,6 +309,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
                     [](const v1::OpenChoice& open) { return open.choices().empty(); })) {
       return "an open choice is at no place";
     }
+    // The artifact of the same attempt is a file too.
     if (result.plan().has_assembled()) {
       names.push_back(result.plan().assembled().artifact_file());
     }
@@ -312,6 +319,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
     names.push_back(result.assemble().artifact_file());
   } else if (kind == v1::SEARCH) {
     const v1::SearchLog::Batch& batch = result.search().batch();
+    // Each tree that the batch does not refuse must be proposed, and the server alone adds outcomes.
     const auto tried = std::count(batch.refused().begin(), batch.refused().end(), false);
     if (tried != result.search().proposals_size() || !batch.speeds().empty()) {
       return absl::StrCat("its batch tells of ", tried, " trees to try and ", batch.speeds_size(), " outcomes, with ",
@@ -337,7 +345,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
 
 void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec) {
   *spec.add_inputs() = compile.model();
-  // In name order: equal requests make equal specs.
+  // In the order of names, so that equal requests give equal specifications.
   const std::map<std::string, v1::Digest> external(compile.external_data().begin(), compile.external_data().end());
   for (const auto& [location, digest] : external) {
     *spec.add_inputs() = digest;
@@ -370,9 +378,10 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   if (action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING) {
     TESSERA_RETURN_IF_ERROR(noteOpenChoices(step, plan, action));
   }
-  // One process does both, and the rest of a small model; its CPU time is filed under "plan".
+  // One process does both, and the remaining steps of a small model; its CPU time is reported as "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());
   showPhase(action, "import", plan.import_ms(), 0, 1);
+  // The attempt's time less the other steps' own times.
   const double behind_ms = plan.build_ms() + plan.assemble_ms();
   showPhase(action, "plan", std::max(0.0, wall_ms - plan.import_ms() - behind_ms), task.cpu_ms(), 1);
   *action.mutable_plan() = fileDigest(task.result(), plan.plan_file());
@@ -387,6 +396,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     build.set_workload_hash(unit.workload_hash());
     build.set_summary(unit.summary());
     *build.mutable_unit() = digest;
+    // Equal units of one plan are built once.
     if (!units.emplace(build.build_key(), digest).second) {
       continue;
     }
@@ -397,6 +407,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
                                          fileDigest(task.result(), unit.object_file()), unit.object_known()));
     }
   }
+  // A small model: this attempt has built and assembled it.
   if (plan.has_assembled()) {
     showPhase(action, "build", plan.build_ms(), 0, action.builds_size());
     showPhase(action, "assemble", plan.assemble_ms(), 0, 1);

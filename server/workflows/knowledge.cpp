@@ -16,13 +16,14 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kLook = 200;  // records of a workload, the first of their order
+constexpr int kLook = 200;  // records of a workload, in the query's order
 constexpr int kLookConfirmed = 1000;
-constexpr double kNoises = 3;        // how many times the spread of both times a gain must be that nobody confirmed
-constexpr double kLeastGain = 1.01;  // over the default, below which its tree is as good
-constexpr size_t kOfWorkload = 4, kOfOtherChips = 2, kOfSimilar = 4;  // trees that are tried first
-constexpr int kLookSimilar = 1000;                                    // records with the same first operator
+constexpr double kNoises = 3;        // minimum gain of an unconfirmed record, in spreads of its times
+constexpr double kLeastGain = 1.01;  // minimum speed over the default
+constexpr size_t kOfWorkload = 4, kOfOtherChips = 2, kOfSimilar = 4;  // trees of a warm start
+constexpr int kLookSimilar = 1000;                                    // records of workloads with equal operators
 
+/// Whether the trial failed; profiles are unchecked, not failed.
 bool failed(const v1::TuningRecord& record) {
   switch (record.outcome()) {
     case v1::TuningRecord::OUTCOME_UNSPECIFIED:
@@ -34,7 +35,7 @@ bool failed(const v1::TuningRecord& record) {
   }
 }
 
-/// A value of a filter that stands for itself.
+/// Quotes a value for a filter.
 std::string quoted(const std::string& text) {
   std::string value = "\"";
   for (const char c : text) {
@@ -53,7 +54,7 @@ std::pair<std::string, std::vector<double>> shapeOf(const std::string& summary) 
   bool in_number = false;
   for (const char c : summary) {
     const bool digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
-    // A digit within a name ("conv2d") is part of it.
+    // A digit within a name ("conv2d") is part of the name.
     const bool of_name = digit && !in_number && !operators.empty() && absl::ascii_isalpha(operators.back()) &&
                          operators.back() != 'x' && operators.back() != 's';
     if (digit && !of_name) {
@@ -70,11 +71,12 @@ std::pair<std::string, std::vector<double>> shapeOf(const std::string& summary) 
   return {operators, numbers};
 }
 
+/// Speed relative to the default tree; 0 if not compared.
 double speedOf(const v1::TuningRecord& record) {
   return record.median_ms() > 0 && record.baseline_ms() > 0 ? record.baseline_ms() / record.median_ms() : 0;
 }
 
-/// Adds a record's tree where it is new.
+/// Adds a record's tree unless it is present.
 bool add(const v1::TuningRecord& record, bool same_workload, bool try_first, std::set<std::string>& seen,
          v1::KnownTrees& known) {
   if (!seen.insert(canonicalBytes(record.schedule())).second) {
@@ -88,10 +90,10 @@ bool add(const v1::TuningRecord& record, bool same_workload, bool try_first, std
   return true;
 }
 
-/// An operator without a tree has an empty one in what earlier releases profiled.
+/// Records of profiles by earlier releases have an empty tree if the operator has none.
 bool hasTree(const v1::TuningRecord& record) { return record.schedule().ByteSizeLong() > 0; }
 
-/// Records of the project that were right and faster than their default, the fastest first.
+/// Correct records of the project that were faster than their default, fastest first.
 absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, const std::string& project,
                                                      const std::string& condition, int look) {
   storage::ListQuery list;
@@ -112,7 +114,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, con
   list.project = query.project;
   list.filter = absl::StrCat("workload = ", quoted(query.workload_hash), " AND target = ", quoted(query.target.name()),
                              " AND threads = ", query.threads, condition);
-  if (query.until_us != INT64_MAX) {  // later ones would push earlier ones out of the fastest
+  if (query.until_us != INT64_MAX) {  // without it, later records would displace earlier ones among the first `look`
     absl::StrAppend(&list.filter, " AND create_time <= ", query.until_us);
   }
   list.order_by = order_by;
@@ -124,7 +126,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, con
   return std::move(page.items);
 }
 
-/// Those of them with a tree that were timed and did not fail.
+/// Those records with a tree that were timed and have not failed.
 absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
                                                     const std::string& condition, const char* order_by) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> records,
@@ -133,6 +135,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, con
   return records;
 }
 
+/// Query for one workload or choice, with the snapshot's time.
 KnowledgeQuery queryFor(const std::string& project, const std::string& hash, const v1::Target& target,
                         const v1::Knowledge& knowledge) {
   KnowledgeQuery query{project, hash, target, std::max(1, knowledge.threads())};
@@ -142,8 +145,8 @@ KnowledgeQuery queryFor(const std::string& project, const std::string& hash, con
   return query;
 }
 
-/// Of many trials the fastest is the luckiest: one that nobody measured again must be faster by more than its times
-/// differ from each other.
+/// The fastest of many trials is usually the luckiest one. A tree that was measured once must therefore be faster by
+/// more than the spread of its times.
 double leastGainUnconfirmed(const v1::TuningRecord& record, double least_gain) {
   return std::max(least_gain, 1 + kNoises * (record.host_noise() + record.mad_ms() / record.median_ms()));
 }
@@ -195,6 +198,7 @@ absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, cons
                            record.median_ms() / record.baseline_ms(), record.id());
   });
   addUpTo(kOfSimilar, false, similar);
+  // The rest of the workload's records trains the cost model.
   for (const v1::TuningRecord& record : records) {
     add(record, true, false, seen, known);
   }
@@ -217,7 +221,8 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
     if (!hasTree(record)) {
       continue;
     }
-    const bool newest = judged.insert(canonicalBytes(record.schedule())).second;  // which has the say
+    const bool newest =
+        judged.insert(canonicalBytes(record.schedule())).second;  // the newest confirmation of a tree decides
     if (newest && record.outcome() == v1::TuningRecord::PASSED && speedOf(record) >= least_gain) {
       takeFaster(record);
     }

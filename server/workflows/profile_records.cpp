@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-/// Hash of the target an artifact was compiled for; empty when its job is no longer known.
+/// Hash of the target that the artifact was compiled for; empty if its job no longer exists.
 std::string targetHashOf(storage::Reader& reader, const v1::Artifact& artifact) {
   const auto action_id = reader.getActionOfJob(artifact.job_id());
   if (!action_id.ok()) {
@@ -22,7 +22,7 @@ std::string targetHashOf(storage::Reader& reader, const v1::Artifact& artifact) 
   return action.ok() && action->has_target() ? compiler::targetHash(action->target()) : "";
 }
 
-/// Median of the distances of a kernel's times from their median.
+/// Median absolute deviation of a kernel's times.
 double deviationOf(const v1::ProfileResult::KernelTime& kernel) {
   std::vector<double> distances;
   for (const double time : kernel.times_ms()) {

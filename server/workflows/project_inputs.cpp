@@ -12,16 +12,17 @@
 namespace tessera::server {
 namespace {
 
+/// Checks that the project holds the blob, with the stated size.
 absl::Status requireBlob(const ProjectInputs& own, const v1::Digest& digest, const std::string& field) {
   const auto size = own.reader.blobSize(digest.sha256());
   if (!size.ok() && !absl::IsNotFound(size.status())) {
     return size.status();
   }
-  // To name a digest is not to have what it is of.
+  // Knowing a digest does not prove possession of the content.
   TESSERA_ASSIGN_OR_RETURN(const bool held, own.reader.holdsBlob(own.project, digest.sha256()));
   v1::Failure failure;
   if (size.ok() && held) {
-    // Whoever shares the work reads the blob under this digest: one client's mistake must not become everybody's.
+    // All jobs that share the work read the blob by this digest, so a wrong size must not reach them.
     if (*size == digest.size_bytes()) {
       return absl::OkStatus();
     }
@@ -44,6 +45,7 @@ absl::Status requireBlob(const ProjectInputs& own, const v1::Digest& digest, con
 }
 
 template <typename Spec>
+/// Checks a run's artifact and its inputs.
 absl::StatusOr<v1::Artifact> requireArtifact(const ProjectInputs& own, const Spec& spec, const std::string& field) {
   auto artifact = own.reader.getArtifact(own.project, spec.artifact_id());
   if (absl::IsNotFound(artifact.status())) {
@@ -63,11 +65,13 @@ absl::StatusOr<v1::Artifact> requireArtifact(const ProjectInputs& own, const Spe
 }
 
 template <typename Spec>
+/// Resolves `job_id` and `version` of a run.
 absl::Status nameArtifactOf(storage::Reader& reader, const std::string& project, Spec& spec) {
   if (spec.job_id().empty()) {
     return absl::OkStatus();
   }
   const auto job = reader.getJob(spec.job_id());
+  // The same answer for a missing job and another project's.
   if (absl::IsNotFound(job.status()) || (job.ok() && projectOf(*job) != project)) {
     return absl::NotFoundError(absl::StrCat("no job ", spec.job_id(), "; ListJobs names those there are"));
   }
@@ -78,6 +82,7 @@ absl::Status nameArtifactOf(storage::Reader& reader, const std::string& project,
   return absl::OkStatus();
 }
 
+/// Checks a model, its pins and its external data.
 absl::Status requireModel(const ProjectInputs& own, const v1::CompileSpec& spec) {
   TESSERA_RETURN_IF_ERROR(requireBlob(own, spec.model(), "compile.model"));
   if (spec.has_pins()) {

@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-/// One task that reads the artifact and the large tensors.
+/// Adds the task, with the artifact and the large tensors as inputs.
 template <typename Spec>
 absl::Status addRun(Step& step, const v1::Action& action, const Spec& run, v1::TaskSpec spec) {
   TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), run.artifact_id()));

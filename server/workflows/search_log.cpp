@@ -11,12 +11,12 @@ namespace {
 
 constexpr double kNotKnown = -1;
 
-/// In the row: an earlier release kept batches there that are over.
+/// Number of the batch's trials in the row. Finished batches in rows of earlier releases have none.
 int trialsOf(const v1::SearchLog::Batch& batch) {
   return static_cast<int>(std::count(batch.refused().begin(), batch.refused().end(), false)) - batch.speeds_size();
 }
 
-/// The batch with the outcomes of its trials, which begin at `first`.
+/// The batch with the outcomes of its trials, which start at `first`.
 v1::SearchLog::Batch withSpeeds(const v1::SearchState& state, v1::SearchLog::Batch batch, int first) {
   const int end = first + trialsOf(batch);
   for (int at = first; at < end; ++at) {
@@ -41,6 +41,7 @@ absl::StatusOr<SearchHistory> historyOf(storage::Reader& reader, const std::stri
       history.confirmed = entry.confirmation();
     } else if (entry.has_known()) {
       history.known = entry.known();
+      // A restart discards the proposals; what was confirmed stays valid.
     } else if (entry.begun_anew()) {
       history.log.clear_batches();
       ++history.begun_anew;
@@ -52,13 +53,14 @@ absl::StatusOr<SearchHistory> historyOf(storage::Reader& reader, const std::stri
 absl::StatusOr<v1::SearchLog> searchLogOf(storage::Reader& reader, const std::string& search_id) {
   TESSERA_ASSIGN_OR_RETURN(SearchHistory history, historyOf(reader, search_id));
   const auto search = reader.getAction(search_id);
-  if (absl::IsNotFound(search.status())) {  // it is over
+  if (absl::IsNotFound(search.status())) {  // the search has ended
     return std::move(history.log);
   }
   TESSERA_RETURN_IF_ERROR(search.status());
   int first = 0;
   for (const v1::SearchLog::Batch& batch : search->search().log().batches()) {
     *history.log.add_batches() = withSpeeds(search->search(), batch, first);
+    // Trials of all batches are stored one after the other.
     first += trialsOf(batch);
   }
   return std::move(history.log);

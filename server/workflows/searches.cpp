@@ -26,17 +26,17 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kMostFailures = 5;            // that are told of a workload ...
-constexpr size_t kMostFailureBytes = 1000;  // ... as long as this: they are stored with every trial
-constexpr int kConfirmTimes = 3;            // as many runs as of a trial
+constexpr int kMostFailures = 5;            // failures reported per workload
+constexpr size_t kMostFailureBytes = 1000;  // length of each; they are stored with every trial
+constexpr int kConfirmTimes = 3;            // runs, in multiples of a trial's
 constexpr double kUnknownGain = 0.1, kLeastExpected = 0.002;
 constexpr double kLeastGain = 1.01;
-constexpr double kWorthConfirming = 1.05;  // over what was confirmed before, while the search goes on
+constexpr double kWorthConfirming = 1.05;  // minimum gain over the last confirmed tree for an early confirmation
 constexpr int64_t kTrialTimeoutUs = 30'000'000;
 
 using Trial = v1::SearchState::Trial;
 
-/// The task needs an action whose run timeout is that of a trial.
+/// Adds a task. Its run timeout is taken from the action, so that is set to the trial's or the default one.
 absl::StatusOr<v1::Task> addSearchTask(Step& step, v1::Action& search, v1::TaskSpec spec, bool trial) {
   const int64_t given = search.search().rules().trial_timeout_us();
   search.set_run_timeout_us(!trial ? step.rules.run_timeout_us : given > 0 ? given : kTrialTimeoutUs);
@@ -44,6 +44,7 @@ absl::StatusOr<v1::Task> addSearchTask(Step& step, v1::Action& search, v1::TaskS
   return addTask(step, search, std::move(spec), "", runs ? &search.target().code() : nullptr);
 }
 
+/// Adds the measurement of a candidate against the default tree, with `times` the usual number of runs.
 absl::StatusOr<v1::Task> addMeasurement(Step& step, v1::Action& search, const v1::Digest& candidate, int times) {
   const v1::SearchState& state = search.search();
   v1::TaskSpec spec;
@@ -74,21 +75,23 @@ Trial* trialOf(v1::SearchState& state, const std::string& task_id) {
   return found == state.mutable_trials()->end() ? nullptr : &*found;
 }
 
+/// Number of trials in progress.
 int openTrials(const v1::SearchState& state) {
   return static_cast<int>(std::count_if(state.trials().begin(), state.trials().end(), isOpen));
 }
 
+/// Whether a candidate is still to be built.
 bool isBuilding(const v1::SearchState& state) {
   return std::any_of(state.trials().begin(), state.trials().end(),
                      [](const Trial& trial) { return isOpen(trial) && !trial.measuring(); });
 }
 
-/// Whether nothing is tried any more.
+/// Whether no further trial will be started.
 bool isOver(const v1::SearchState& state) {
   return state.exhausted() || state.closing() || state.told().trials() >= state.trials_wanted();
 }
 
-/// Hands its next turn to those who wait.
+/// Lets the tune actions that wait for the search start their next batches.
 absl::Status dispatchWaiting(Step& step, const v1::Action& search) {
   const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
   for (const std::string& tune : waiting) {
@@ -97,6 +100,7 @@ absl::Status dispatchWaiting(Step& step, const v1::Action& search) {
   return absl::OkStatus();
 }
 
+/// Puts the search among those that wait to be started.
 absl::Status awaitTurn(Step& step, v1::Action search) {
   search.mutable_search()->set_stage(v1::SearchState::WAITING);
   search.mutable_search()->clear_task_id();
@@ -104,7 +108,7 @@ absl::Status awaitTurn(Step& step, v1::Action search) {
   return dispatchWaiting(step, search);
 }
 
-/// The search is over: who waited for it has its outcome, and nothing is left of it.
+/// Ends the search: reports its result to the tune actions, and deletes it.
 absl::Status finish(Step& step, v1::Action search) {
   TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
   v1::SearchState& state = *search.mutable_search();
@@ -128,7 +132,7 @@ absl::Status finish(Step& step, v1::Action search) {
   return absl::OkStatus();
 }
 
-/// The best once more against the default, with more runs.
+/// Measures the best tree again against the default, with more runs.
 absl::Status confirm(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
   state.set_stage(v1::SearchState::CONFIRMING);
@@ -137,15 +141,17 @@ absl::Status confirm(Step& step, v1::Action search) {
   return step.tx.putAction(search);
 }
 
+/// Confirms the best tree if that is still to be done, otherwise ends the search.
 absl::Status conclude(Step& step, v1::Action search) {
   const v1::SearchState& state = search.search();
   TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
+  // A tree that was confirmed early is not measured again.
   const bool known = canonicalBytes(history.confirmed.schedule()) == canonicalBytes(state.best().schedule());
   const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state.rules());
   return faster && !known ? confirm(step, std::move(search)) : finish(step, std::move(search));
 }
 
-/// Whether somebody can use a tree before the search is over.
+/// Whether a tune action can use a tree before the search ends.
 absl::StatusOr<bool> wantedEarly(Step& step, const v1::SearchState& state) {
   for (const std::string& tune : state.wanted_by()) {
     TESSERA_ASSIGN_OR_RETURN(const bool early, takesTreesEarly(step, tune));
@@ -156,7 +162,7 @@ absl::StatusOr<bool> wantedEarly(Step& step, const v1::SearchState& state) {
   return false;
 }
 
-/// Whether the best is to be confirmed before more is tried.
+/// Whether the best tree should be confirmed before further trials.
 absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
   const v1::SearchState& state = search.search();
   if (!state.best().has_object() || state.best_speed() < kWorthConfirming) {
@@ -166,8 +172,8 @@ absl::StatusOr<bool> confirmationIsDue(Step& step, const v1::Action& search) {
   return state.best_speed() < kWorthConfirming * history.confirmed.speed() ? false : wantedEarly(step, state);
 }
 
-/// Batches of which every trial is over go to the log. Then the search goes on with one that was proposed ahead, waits
-/// for its next turn, or ends.
+/// Moves batches without open trials to the log. Then continues with a batch that was proposed ahead, waits to be
+/// started again, or ends the search.
 absl::Status endBatches(Step& step, v1::Action search) {
   v1::SearchState& state = *search.mutable_search();
   while (oldestIsOver(state)) {
@@ -175,13 +181,14 @@ absl::Status endBatches(Step& step, v1::Action search) {
     TESSERA_RETURN_IF_ERROR(appendOldest(step, search));
     const double gained =
         state.best_speed() > history.best_speed ? (state.best_speed() - history.best_speed) / state.best_speed() : 0;
+    // Exponential smoothing: recent batches count most.
     state.set_batch_gain((state.batch_gain() + gained) / 2);
   }
   if (!state.log().batches().empty()) {
     TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
     return dispatchWaiting(step, search);
   }
-  if (!state.task_id().empty()) {  // the next one is being proposed already
+  if (!state.task_id().empty()) {  // the next batch is being proposed already
     state.set_stage(v1::SearchState::PROPOSING);
     return step.tx.putAction(search);
   }
@@ -192,18 +199,19 @@ absl::Status endBatches(Step& step, v1::Action search) {
   return due ? confirm(step, std::move(search)) : awaitTurn(step, std::move(search));
 }
 
+/// Adds a failure to the report, within limits of number and length.
 void tellFailure(v1::TuneResult::Workload& told, const std::string& text) {
   if (told.failures_size() == kMostFailures) {
     return;
   }
   size_t end = std::min(text.size(), kMostFailureBytes);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
-    --end;  // within a character
+    --end;  // do not cut within a UTF-8 character
   }
   told.add_failures(text.substr(0, end));
 }
 
-/// `task_id` is the trial's that is over: with `speed`, or for `failure`.
+/// Ends the trial of task `task_id`: with `speed`, or with a `failure`.
 absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id, double speed,
                       const std::string& failure) {
   v1::SearchState& state = *search.mutable_search();
@@ -216,6 +224,7 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
     tellFailure(told, failure);
   }
   v1::Candidate loser = trial.candidate();
+  // Only the best candidate's blobs are kept, for its confirmation.
   if (speed > state.best_speed()) {
     loser = state.best();
     *state.mutable_best() = trial.candidate();
@@ -229,13 +238,14 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
   return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
 }
 
+/// A SEARCH task is done: starts a trial for each proposed tree.
 absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
   v1::SearchState& state = *search.mutable_search();
   const v1::SearchTaskResult& result = task.result().search();
   *state.mutable_log()->add_batches() = result.batch();
   state.set_stage(v1::SearchState::TRYING);
   state.clear_task_id();
-  // What is not known yet may have neighbours.
+  // Outcomes that were unknown to the task may lead to further proposals.
   const bool knew_all = result.batch().unheard().empty();
   state.set_exhausted(knew_all && result.proposals_size() < task.spec().search().wanted());
   v1::TuneResult::Workload& told = *state.mutable_told();
@@ -259,6 +269,7 @@ absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
   return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
 }
 
+/// A candidate is built: measures it.
 absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
   Trial* trial = trialOf(*search.mutable_search(), task.id());
   if (trial == nullptr) {
@@ -273,13 +284,13 @@ absl::Status built(Step& step, v1::Action search, const v1::Task& task) {
   return isBuilding(search.search()) ? absl::OkStatus() : dispatchWaiting(step, search);
 }
 
-/// The default's time over the candidate's; 0 where nothing was timed.
+/// Time of the default over that of the candidate; 0 if nothing was timed.
 double speedOf(const v1::MeasureTaskResult& measured) {
   const double candidate = medianOf(measured.candidate_ms());
   return candidate > 0 ? medianOf(measured.baseline_ms()) / candidate : 0;
 }
 
-/// The best was measured once more. Who wants the search takes its tree if it stands, and the search goes on or ends.
+/// The best tree was measured again. If it stands, the tune actions receive it. Then the search continues or ends.
 absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   v1::SearchState& state = *search.mutable_search();
   TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
@@ -289,7 +300,7 @@ absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   confirmation.set_speed(speed);
   confirmation.set_stands(speed >= leastGain(state.rules()));
   TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
-  if (!confirmation.stands()) {  // it was luck, or it is wrong
+  if (!confirmation.stands()) {  // a lucky measurement, or a wrong result
     TESSERA_RETURN_IF_ERROR(dropCandidate(step, state.best()));
     state.clear_best();
     state.set_best_speed(std::max(1.0, history.confirmed.speed()));
@@ -311,6 +322,7 @@ absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   return awaitTurn(step, std::move(search));
 }
 
+/// A measurement is done: of the confirmation, or of a trial.
 absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   v1::SearchState& state = *search.mutable_search();
   const v1::MeasureTaskResult& result = task.result().measure();
@@ -342,13 +354,13 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   return endTrial(step, std::move(search), task.id(), speed, result.wrong());
 }
 
-/// The jobs behind the search fail with it.
+/// Fails the jobs that wait for the search.
 absl::Status failJobsBehind(Step& step, const v1::Action& search, const v1::Failure& failure) {
   const std::vector<std::string> waiting(search.search().wanted_by().begin(), search.search().wanted_by().end());
   for (const std::string& id : waiting) {
     TESSERA_ASSIGN_OR_RETURN(v1::Action tune, step.tx.getAction(id));
     if (isLiving(tune)) {
-      TESSERA_RETURN_IF_ERROR(failAction(step, tune, failure));  // which leaves the search
+      TESSERA_RETURN_IF_ERROR(failAction(step, tune, failure));  // this leaves the search
     }
   }
   return absl::OkStatus();
@@ -359,6 +371,7 @@ absl::Status failJobsBehind(Step& step, const v1::Action& search, const v1::Fail
 absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const v1::Action::BuildRef& unit,
                                        int64_t flops, bool& shared) {
   const v1::TuneSpec& spec = tune.tune().spec();
+  // The key has everything that results depend on, but not the number of trials: the search runs for the largest one.
   const int threads = std::max(1, spec.threads()), trials = spec.trials() > 0 ? spec.trials() : kDefaultTrials;
   const std::string method = spec.method().empty() ? kSearchMethods.front() : spec.method();
   const std::string key = KeyHash()
@@ -371,7 +384,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
                               .add(canonicalBytes(spec.measuring()))
                               .finish();
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(key));
-  // One that tries nothing more has the trials of those who began it, not of who comes now.
+  // A search that starts no further trials would give a new job only the trials of the others.
   const auto going_on = std::find_if(living.begin(), living.end(), [](const v1::Action& other) {
     return !other.search().closing() &&
            !(other.search().stage() == v1::SearchState::CONFIRMING && isOver(other.search()));
@@ -414,6 +427,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.set_trials_wanted(trials);
   state.set_stage(v1::SearchState::WAITING);
   state.set_best_speed(1);
+  // New searches start before those that have stopped improving.
   state.set_batch_gain(kUnknownGain);
   state.set_client(tune.tune().client());
   state.set_start_time_us(step.now_us);
@@ -488,7 +502,7 @@ absl::Status beginBatch(Step& step, v1::Action search, int most) {
 }
 
 absl::Status searchTaskDone(Step& step, v1::Action search, const v1::Task& task) {
-  // What came of it is in the search and its records; the tasks of all trials stay until the search goes.
+  // The result is in the search and its records, so the task's copy can go; tasks stay until the search is deleted.
   v1::Task short_task = task;
   short_task.clear_result();
   TESSERA_RETURN_IF_ERROR(step.tx.putTask(short_task));
@@ -506,25 +520,27 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
   v1::SearchState& state = *search.mutable_search();
   const v1::TaskKind kind = task.spec().kind();
   const std::optional<v1::TuningRecord::Outcome> outcome = outcomeOf(kind, failure.reason());
-  if (kind == v1::SEARCH && state.stage() == v1::SearchState::TRYING) {  // the next one meets the same, if it lasts
+  if (kind == v1::SEARCH &&
+      state.stage() == v1::SearchState::TRYING) {  // if the cause lasts, the next proposal meets it too
     state.clear_task_id();
     return step.tx.putAction(search);
   }
   if (kind == v1::SEARCH && failure.reason() == v1::Failure::INCOMPATIBLE_HOST) {
-    // No host that is there proposes what the one before did: floating-point numbers differ. Only the memory is lost.
+    // Floating-point numbers differ between hosts, so no available host can replay the log. Discard it and restart; the
+    // best tree is kept.
     v1::SearchEntry entry;
     entry.set_begun_anew(true);
     TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
     return awaitTurn(step, std::move(search));
   }
-  if (failure.reason() == v1::Failure::NO_WORKER) {  // for a long time: what was found before stands
+  if (failure.reason() == v1::Failure::NO_WORKER) {  // after a long wait; earlier results stand
     tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
     return finish(step, std::move(search));
   }
   if (!outcome || (kind == v1::SEARCH && failure.reason() == v1::Failure::INVALID_INPUT)) {
     return failJobsBehind(step, search, failure);
   }
-  if (kind == v1::SEARCH) {  // what was found before stands
+  if (kind == v1::SEARCH) {  // earlier results stand
     tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
     return conclude(step, std::move(search));
   }

@@ -14,11 +14,12 @@ namespace {
 
 constexpr int kMostWitnesses = 8;
 
+/// Key of a unit and compiler, without the project.
 std::string keyOf(const Step& step, const v1::Digest& unit) {
   return KeyHash().add("tessera.unit").add(unit.sha256()).add(step.rules.compiler_version).finish();
 }
 
-/// Empty where nobody built it.
+/// Empty if no worker has built the unit.
 absl::StatusOr<v1::Reproduction> known(Step& step, const std::string& key) {
   auto stored = step.tx.getReproduction(key);
   if (absl::IsNotFound(stored.status())) {
@@ -33,7 +34,7 @@ bool agree(const v1::Reproduction& reproduction) {
   });
 }
 
-/// Whose word it is that a unit becomes an object: one credential may call itself many workers.
+/// Identity of the builder: the owner of its credential, since one credential can register many workers.
 std::string witnessOf(Step& step, const std::string& worker_id) {
   const auto worker = step.tx.getWorker(worker_id);
   const bool named = worker.ok() && !worker->owner().empty() && worker->owner() != kLocalWorkers;
@@ -53,6 +54,7 @@ absl::Status noteReproduction(Step& step, const std::string& worker_id, const v1
   const bool told = std::any_of(
       reproduction.witnesses().begin(), reproduction.witnesses().end(),
       [&](const auto& witness) { return witness.worker_id() == who && witness.object().sha256() == object.sha256(); });
+  // Eight builders are enough, but a builder that disagrees must always be recorded.
   const bool news = reproduction.witnesses_size() < kMostWitnesses || agree(reproduction);
   if (told || !news) {
     return absl::OkStatus();
@@ -74,7 +76,7 @@ absl::StatusOr<std::optional<v1::Digest>> reproducedObject(Step& step, const v1:
     return std::nullopt;
   }
   TESSERA_ASSIGN_OR_RETURN(const v1::Reproduction reproduction, known(step, keyOf(step, unit)));
-  // One worker may stand there twice only where it disagrees with itself.
+  // One builder can be present twice only with different objects.
   if (reproduction.witnesses_size() < 2 || !agree(reproduction)) {
     return std::nullopt;
   }

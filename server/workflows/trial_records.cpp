@@ -47,7 +47,7 @@ void count(v1::TuneResult::Workload& told, v1::TuningRecord::Outcome outcome) {
 
 namespace {
 
-/// What says the same of a tree and of a choice.
+/// Fields that are common to records of trees and of choices.
 v1::TuningRecord recordOf(const Step& step, const v1::Action& action, const v1::Task& task,
                           const TrialOutcome& outcome) {
   v1::TuningRecord record;
@@ -72,6 +72,7 @@ v1::TuningRecord recordOf(const Step& step, const v1::Action& action, const v1::
   return record;
 }
 
+/// Times of candidate and default, with their medians and spreads.
 void setTimes(const google::protobuf::RepeatedField<double>& candidate_ms,
               const google::protobuf::RepeatedField<double>& baseline_ms, v1::TuningRecord& record) {
   *record.mutable_times_ms() = candidate_ms;
@@ -110,7 +111,7 @@ v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1
                               const v1::OpenChoice& open, int number, const TrialOutcome& outcome) {
   const v1::TuneState& state = tune.tune();
   v1::TuningRecord record = recordOf(step, tune, task, outcome);
-  record.set_id(absl::StrCat(task.id(), "-", open.hash()));  // however many jobs share the task
+  record.set_id(absl::StrCat(task.id(), "-", open.hash()));  // equal for all jobs that share the task
   record.set_workload_hash(open.hash());
   record.set_workload_summary(open.summary());
   record.set_seed(state.spec().seed());

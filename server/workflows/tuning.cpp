@@ -30,16 +30,17 @@ namespace {
 
 constexpr double kLeastShare = 0.005;
 constexpr int kTimingRuns = 7;
-// Whole models are what a busy host disturbs most, and what takes longest to run: they are compared in as many times
-// the runs that are asked for, or as long as this.
+// Whole models are most affected by other load, and take the longest to run. A comparison uses up to kMostTimes the
+// requested runs, as far as they fit into kComparingMs.
 constexpr int kMostTimes = 5;
 constexpr double kComparingMs = 4000;
-constexpr int64_t kLeastReserveUs = 10'000'000;  // of a job's deadline, for what follows the search
-constexpr int kBatchBeside = 2;                  // trees of a batch while choices are tried: their tasks wait for it
+constexpr int64_t kLeastReserveUs =
+    10'000'000;                  // time of the job's deadline that is kept for the steps after the search
+constexpr int kBatchBeside = 2;  // trees per batch while choices are tried, whose tasks would wait for a larger batch
 
 using Workload = v1::TuneResult::Workload;
 
-/// Whether the request asks for this workload.
+/// Whether the request includes this workload.
 bool isWanted(const v1::TuneSpec& spec, const Workload& workload) {
   return spec.workloads().empty() ||
          std::any_of(spec.workloads().begin(), spec.workloads().end(), [&](const std::string& piece) {
@@ -47,7 +48,7 @@ bool isWanted(const v1::TuneSpec& spec, const Workload& workload) {
          });
 }
 
-/// Times the steps of the artifact of `action.plan`.
+/// Times the steps of the artifact whose plan is `action.plan`.
 absl::Status timeSteps(Step& step, v1::Action& action, const v1::Digest& artifact) {
   action.mutable_tune()->set_stage(v1::TuneState::TIMING);
   TESSERA_RETURN_IF_ERROR(showProgress(step, action, phaseProgress("time"), false));
@@ -55,8 +56,8 @@ absl::Status timeSteps(Step& step, v1::Action& action, const v1::Digest& artifac
   return step.tx.putAction(action);
 }
 
-/// Every workload with its share of the time, most first, and why it is left as it is. Of those that were listed before
-/// it is known what their searches have found.
+/// Lists all workloads with their share of the time, largest first, and the reason if one is not tuned. Workloads of an
+/// earlier list keep the results of their searches.
 void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
   const std::vector<Workload> before(tune.workloads().begin(), tune.workloads().end());
   std::map<std::string, Workload> workloads;
@@ -85,6 +86,7 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
     return one.share() != other.share() ? one.share() > other.share() : one.hash() < other.hash();
   });
   const v1::TuneSpec& spec = tune.spec();
+  // A workload with a small share cannot speed up the model by more than its share.
   const double least = spec.least_share() > 0 ? spec.least_share() : kLeastShare;
   int wanted = 0;
   for (Workload& workload : sorted) {
@@ -107,7 +109,7 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
   }
 }
 
-/// Leaves the searches of what the plan has no more. The workloads of those that stay.
+/// Leaves the searches of workloads that are no longer in the plan, and returns the workloads of the others.
 absl::StatusOr<std::set<std::string>> keepSearches(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   std::set<std::string> wanted, kept;
@@ -130,7 +132,7 @@ absl::StatusOr<std::set<std::string>> keepSearches(Step& step, v1::Action& actio
   return kept;
 }
 
-/// A search for each workload that is worth one, unless it goes on or is over already.
+/// Starts a search for each workload that should be tuned, unless it has one already or has ended.
 absl::Status beginSearches(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   if (tune.search_start_us() == 0) {
@@ -158,6 +160,7 @@ absl::Status beginSearches(Step& step, v1::Action& action) {
   return step.tx.putAction(action);
 }
 
+/// Choices are decided: all searches may run.
 absl::Status beginSearching(Step& step, v1::Action& action) {
   action.mutable_tune()->set_stage(v1::TuneState::SEARCHING);
   TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
@@ -166,6 +169,7 @@ absl::Status beginSearching(Step& step, v1::Action& action) {
   return dispatchSearches(step, action.id());
 }
 
+/// Continues after a step of choosing.
 absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
   if (state == Choosing::kGoesOn) {
     return absl::OkStatus();
@@ -175,21 +179,22 @@ absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
   return state == Choosing::kChanged ? timeSteps(step, action, tune.chosen_artifact()) : beginSearching(step, action);
 }
 
+/// The artifact was timed: tries choices if that is still to be done, and searches.
 absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   listWorkloads(task.result().measure(), tune);
   if (tune.choices_end_us() != 0 || !mayChoose(tune, step.now_us)) {
     return beginSearching(step, action);
   }
-  // Beside the choices, of which most change little or nothing.
+  // Searches start while choices are tried, since most choices change few workloads or none.
   TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
   TESSERA_ASSIGN_OR_RETURN(const Choosing state, beginChoosing(step, action));
   TESSERA_RETURN_IF_ERROR(afterChoosing(step, action, state));
   return dispatchSearches(step, action.id());
 }
 
-/// How many searches are kept under way: a task for each slot, and one that can propose meanwhile. Beside the choices,
-/// which are tried one after another: one, where that does not take their only slot.
+/// Number of searches to keep in progress: one per worker slot, and one that can propose meanwhile. While choices are
+/// tried one after another: one, unless that would take the only slot.
 absl::StatusOr<int> searchesAtOnce(Step& step, bool beside) {
   int slots = 0;
   storage::ListQuery query;
@@ -202,10 +207,12 @@ absl::StatusOr<int> searchesAtOnce(Step& step, bool beside) {
   return !beside ? slots + 1 : slots > 1 ? 1 : 0;
 }
 
+/// Whether choices are being tried or confirmed.
 bool isChoosing(const v1::TuneState& tune) {
   return tune.stage() == v1::TuneState::CHOOSING || tune.stage() == v1::TuneState::CONFIRMING_CHOICES;
 }
 
+/// The workload's fraction of the model's time.
 double shareOf(const v1::TuneState& tune, const std::string& hash) {
   for (const Workload& workload : tune.workloads()) {
     if (workload.hash() == hash) {
@@ -239,6 +246,7 @@ absl::Status measureModel(Step& step, const v1::Action& action, const Measured& 
   measure.set_cold(tune.spec().cold());
   *measure.mutable_rules() = tune.spec().measuring();
   measure.mutable_rules()->set_repeat(runs);
+  // Two models are run alternately, so a round takes twice the model's time.
   const double in_time = tune.model_ms() > 0 ? kComparingMs / (2 * tune.model_ms()) : runs;
   measure.mutable_rules()->set_most(static_cast<int>(std::clamp<double>(in_time, runs, kMostTimes * runs)));
   return joinTask(step, action, std::move(spec), &action.target().code());
@@ -251,7 +259,7 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::
   tune.set_client(job.client());
   tune.set_target_hash(compiler::targetHash(action.target()));
   tune.set_default_key(actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version));
-  // The time to end in, where the deadline comes before the budget is used up, is found when it begins to run.
+  // The job's deadline; tuneAssembled() turns it into the end of the budget once the job runs.
   tune.set_budget_end_us(job.deadline_us());
   TESSERA_RETURN_IF_ERROR(beginSeries(step, job, mode));
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
@@ -266,14 +274,15 @@ absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, con
 }
 
 absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) {
-  // Each has a turn of its own: what others need to begin goes before a job's further tries.
-  TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
+  // A ticket for each compilation, so that tasks which other jobs need to begin go before further tries of this job.
+  TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
                            step.tx.takeTurn(action.priority(), clientOf(projectOf(action), action.tune().client())));
-  action.set_turn(turn);
+  action.set_turn(ticket);
   v1::CompileSpec& compile = *action.mutable_compile();
   TESSERA_ASSIGN_OR_RETURN(*compile.mutable_pins(), printedPins(step, action, pins));
   action.mutable_tune()->set_tuned_key(
       actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version));
+  // Results of the previous compilation.
   action.clear_plan();
   action.clear_weights();
   action.clear_builds();
@@ -284,7 +293,7 @@ absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) 
 }
 
 void resultIs(const v1::Digest& artifact, v1::Action& action) {
-  action.mutable_result()->set_artifact_id(artifact.sha256());  // an artifact's id is that of its file
+  action.mutable_result()->set_artifact_id(artifact.sha256());  // an artifact's id is the digest of its file
   *action.mutable_result()->mutable_artifact() = artifact;
 }
 
@@ -310,6 +319,7 @@ absl::Status tuneAssembled(Step& step, v1::Action& action) {
   *tune.mutable_units() = action.builds();
   const int64_t deadline_us = tune.budget_end_us();
   const int64_t budget_us = tune.spec().budget_us() > 0 ? tune.spec().budget_us() : kDefaultBudgetUs;
+  // A fifth of the job's time is kept for versions after the search.
   const int64_t reserve_us = std::max(kLeastReserveUs, (deadline_us - action.start_time_us()) / 5);
   tune.set_budget_end_us(std::min(action.start_time_us() + budget_us, deadline_us - reserve_us));
   TESSERA_RETURN_IF_ERROR(defaultCompiled(step, action));
@@ -365,6 +375,7 @@ absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
     return absl::OkStatus();
   }
   TESSERA_ASSIGN_OR_RETURN(const int at_once, searchesAtOnce(step, beside));
+  // Places for searches that are waiting, and searches that only wait for measurements.
   int open = at_once, timed = 0;
   std::vector<std::pair<double, v1::Action>> waiting, trying;
   for (const std::string& id : tune.searches()) {
@@ -375,12 +386,13 @@ absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
     const double expected = shareOf(tune, search.search().workload_hash()) * expectedGain(search.search());
     (waits ? waiting : trying).emplace_back(expected, std::move(search));
   }
-  // Measurements wait for the cores that hosts lend. Whose trials all do leaves its place to another, so that there is
-  // something to build meanwhile, and to time behind them; where none waits, its own next batch may be proposed ahead.
+  // Measurements wait for lent cores. A search whose trials are all waiting to be timed gives its place to another, so
+  // that candidates are built meanwhile. If no other search waits, its own next batch may be proposed ahead.
   const int behind = beside ? 0 : std::min(timed, at_once);
   TESSERA_ASSIGN_OR_RETURN(const int most,
                            searchesToDispatch(step, action, static_cast<int>(waiting.size()), open + behind));
   int begun = 0;
+  // First waiting searches, then further batches of those that only wait for measurements.
   for (const auto& [searches, until] : {std::pair(&waiting, most), std::pair(&trying, most - behind)}) {
     std::ranges::sort(*searches, [](const auto& one, const auto& other) {
       return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();
@@ -435,13 +447,15 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
       continue;
     }
     TESSERA_RETURN_IF_ERROR(search.status());
+    // Only this job waits for it: it ends with a confirmation.
     if (search->search().wanted_by_size() == 1) {
       if (!search->search().closing()) {
         TESSERA_RETURN_IF_ERROR(closeSearch(step, *std::move(search)));
       }
       continue;
     }
-    // Others have more time: what is best now is taken along, and the last comparison has the say.
+    // Other jobs still have time. This one takes the best tree so far, unconfirmed; the comparison of the version
+    // decides.
     v1::SearchState& state = *search->mutable_search();
     if (state.best_speed() > 1 && state.best().has_object()) {
       TESSERA_RETURN_IF_ERROR(

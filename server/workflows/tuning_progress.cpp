@@ -14,7 +14,7 @@ using Workload = v1::TuneResult::Workload;
 
 int trialsOf(const v1::TuneSpec& spec) { return spec.trials() > 0 ? spec.trials() : kDefaultTrials; }
 
-/// The model's time with the best trees so far.
+/// Time of the model with the best trees so far, in ms.
 double bestModelMs(const v1::TuneState& tune) {
   double ms = 0;
   for (const Workload& workload : tune.workloads()) {
@@ -24,7 +24,7 @@ double bestModelMs(const v1::TuneState& tune) {
   return ms;
 }
 
-/// f32 operations a second of so many cores; 0: the target does not say.
+/// Peak f32 operations per second of this number of cores; 0 if the target does not describe it.
 double peakOf(const v1::Target& target, int threads) {
   double peak = 0;
   for (const v1::ComputeUnit& unit : target.units()) {
@@ -41,11 +41,13 @@ int doneOf(const v1::TuneState& tune) {
   return done;
 }
 
+/// Whether a phase is not shown, because the job shows its searches or choices instead.
 bool isHidden(const v1::Action& action, const std::string& phase) {
   return (action.tune().stage() == v1::TuneState::SEARCHING && phase != "search") ||
          (action.tune().stage() == v1::TuneState::CHOOSING && phase != "choose");
 }
 
+/// Number of trials of all searches.
 int totalOf(const v1::TuneState& tune) {
   int total = 0;
   for (const Workload& workload : tune.workloads()) {
@@ -132,6 +134,7 @@ v1::JobEvent::TuneProgress trialProgress(const v1::Action& action, const std::st
   }
   const int64_t elapsed_us = now_us - tune.search_start_us();
   const int left = progress.total() - progress.done();
+  // Linear extrapolation by trials; the budget is the limit.
   const int64_t needed_us = progress.done() > 0 ? elapsed_us / progress.done() * left : INT64_MAX / 4;
   progress.set_expected_end_us(std::min(tune.budget_end_us(), now_us + needed_us));
   return progress;

@@ -31,9 +31,9 @@ using Trees = google::protobuf::RepeatedPtrField<Tree>;
 using Workload = v1::TuneResult::Workload;
 
 constexpr int kLookingRuns = 7;
-constexpr double kAsFast = 0.99;  // of the version before: two measurements of whole models differ by as much
+constexpr double kAsFast = 0.99;  // of the speed of the version before; measurements of whole models differ by as much
 
-/// A job that an earlier release began has none yet.
+/// Jobs that an earlier release created have no stored series.
 absl::StatusOr<Series> seriesOf(Step& step, const v1::Action& tune) {
   auto series = step.tx.getSeries(tune.job_id());
   if (!absl::IsNotFound(series.status())) {
@@ -48,6 +48,7 @@ absl::StatusOr<Series> seriesOf(Step& step, const v1::Action& tune) {
   return begun;
 }
 
+/// Whether workload and schedule are equal.
 bool sameTree(const Tree& one, const Tree& other) {
   return one.workload_hash() == other.workload_hash() &&
          canonicalBytes(one.schedule()) == canonicalBytes(other.schedule());
@@ -63,7 +64,7 @@ const Workload* workloadOf(const v1::TuneState& tune, const std::string& hash) {
   return found == tune.workloads().end() ? nullptr : &*found;
 }
 
-/// Those that stand, by workload. One that was found while choices were tried may be of what the model has no more.
+/// Trees to use, by workload: not dropped, and of a workload of the current plan (choices may have removed some).
 Trees wanted(const Series& series, const v1::TuneState& tune) {
   Trees trees;
   for (const Tree& tree : series.trees()) {
@@ -74,7 +75,7 @@ Trees wanted(const Series& series, const v1::TuneState& tune) {
   return trees;
 }
 
-/// Of the version that is made, those that the newest version lacks.
+/// Trees of the version being made that the newest version lacks.
 std::vector<Tree> newcomers(const Series& series) {
   std::vector<Tree> found;
   for (const Tree& tree : series.trying()) {
@@ -85,16 +86,18 @@ std::vector<Tree> newcomers(const Series& series) {
   return found;
 }
 
-/// What the model gains by the tree, as a share of its time by default.
+/// Gain of the model by the tree, as a fraction of its default time.
 double gainOf(const v1::TuneState& tune, const Tree& tree) {
   const Workload* workload = workloadOf(tune, tree.workload_hash());
   return workload == nullptr || tree.speed() <= 0 ? 0 : workload->share() * (1 - 1 / tree.speed());
 }
 
+/// Appends to the note in the job's result.
 void addNote(v1::TuneState& tune, const std::string& text) {
   tune.set_note(absl::StrCat(tune.note(), tune.note().empty() ? "" : "; ", text));
 }
 
+/// Marks trees of these workloads as dropped, with the reason in the job's note.
 void drop(const std::vector<std::string>& hashes, const std::string& why, Series& series, v1::TuneState& tune) {
   std::vector<std::string> names;
   for (Tree& tree : *series.mutable_trees()) {
@@ -105,7 +108,7 @@ void drop(const std::vector<std::string>& hashes, const std::string& why, Series
     const Workload* workload = workloadOf(tune, tree.workload_hash());
     names.push_back(workload == nullptr || workload->summary().empty() ? tree.workload_hash().substr(0, 12)
                                                                        : workload->summary());
-    // An earlier tree of the workload is part of the newest version: it stays.
+    // The newest version has an earlier tree of this workload, which stays.
     for (const Tree& earlier : series.published()) {
       if (earlier.workload_hash() == tree.workload_hash() && !sameTree(earlier, tree)) {
         tree = earlier;
@@ -115,7 +118,7 @@ void drop(const std::vector<std::string>& hashes, const std::string& why, Series
   addNote(tune, absl::StrCat("the tree of ", absl::StrJoin(names, ", "), " was dropped: ", why));
 }
 
-/// The one from which the model gains least.
+/// Workload of the tree with the smallest gain.
 std::string leastUseful(const v1::TuneState& tune, const std::vector<Tree>& trees) {
   const auto least = std::min_element(trees.begin(), trees.end(), [&](const Tree& one, const Tree& other) {
     return gainOf(tune, one) != gainOf(tune, other) ? gainOf(tune, one) < gainOf(tune, other)
@@ -124,6 +127,7 @@ std::string leastUseful(const v1::TuneState& tune, const std::vector<Tree>& tree
   return least->workload_hash();
 }
 
+/// Stores the next version, touches its artifact, and wakes watchers.
 absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion version) {
   series.set_versions(series.versions() + 1);
   version.set_job_id(series.job_id());
@@ -136,6 +140,7 @@ absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion versi
   return step.tx.putSeries(series);
 }
 
+/// Publishes the current artifact as the next version; held back if the user has chosen another one.
 absl::Status publish(Step& step, Series& series) {
   v1::ArtifactVersion version;
   version.set_artifact_id(series.artifact_id());
@@ -158,6 +163,7 @@ absl::StatusOr<v1::ArtifactVersion> versionNumbered(storage::Reader& reader, con
   return found[0];
 }
 
+/// The newest version for which `fits` holds.
 absl::StatusOr<v1::ArtifactVersion> newestThat(bool (*fits)(const v1::ArtifactVersion&), storage::Reader& reader,
                                                const Series& series) {
   for (int number = series.versions(); number > 0; --number) {
@@ -171,11 +177,12 @@ absl::StatusOr<v1::ArtifactVersion> newestThat(bool (*fits)(const v1::ArtifactVe
 
 bool isNotHeld(const v1::ArtifactVersion& version) { return !version.held(); }
 
-/// The number under which the job published it.
+/// Number of the version that this one repeats, or its own.
 int originOf(const v1::ArtifactVersion& version) {
   return version.same_as() > 0 ? version.same_as() : version.number();
 }
 
+/// FAILED_PRECONDITION if the version's artifact was deleted. Touches it otherwise.
 absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
   TESSERA_ASSIGN_OR_RETURN(const v1::Job job, step.tx.getJob(version.job_id()));
   absl::Status known = step.tx.getArtifact(projectOf(job), version.artifact_id()).status();
@@ -191,7 +198,7 @@ absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
   return absl::OkStatus();
 }
 
-/// The model with these trees, and the choices that were taken. While searches go on the job shows them, not this.
+/// Compiles the model with these trees and the choices taken. The job shows no progress of it while searches continue.
 absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const Trees& trees) {
   v1::Pins pins;
   pinTaken(action.tune(), pins);
@@ -205,7 +212,7 @@ absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const 
   return compileTuned(step, action, pins);
 }
 
-/// Everything that was found is in the job's result.
+/// Ends the job with its current version.
 absl::Status conclude(Step& step, v1::Action& action, Series& series) {
   v1::TuneState& tune = *action.mutable_tune();
   if (series.published().empty()) {
@@ -234,7 +241,7 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
   return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
 }
 
-/// The version is given up for the reasons that drop() has noted; what is left is tried again.
+/// Gives up the current version and tries the remaining trees. drop() has noted the reasons.
 absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
   series.set_stage(Series::IDLE);
   series.clear_trying();
@@ -243,7 +250,7 @@ absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
   return dispatchSearches(step, action.id());
 }
 
-/// The job's artifact from now on, as it was compared.
+/// Sets the job's artifact, with the measured times.
 void take(const v1::Digest& artifact, const v1::MeasureTaskResult& result, v1::Action& action, Series& series) {
   const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
   v1::TuneResult& told = *action.mutable_tune()->mutable_compared();
@@ -259,6 +266,7 @@ void take(const v1::Digest& artifact, const v1::MeasureTaskResult& result, v1::A
   series.set_ms(ms);
 }
 
+/// Publishes the version if it is correct and fast enough; otherwise finds the tree at fault.
 absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   const v1::MeasureTaskResult& result = task.result().measure();
@@ -266,6 +274,7 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
   const double speed = ms > 0 ? default_ms / ms : 0;
   const std::vector<Tree> added = newcomers(series);
   const bool wrong = !result.wrong().empty();
+  // Not slower than the default, and not slower than the previous version beyond the noise.
   if (wrong || speed < std::max(1.0, kAsFast * series.published_speed())) {
     const std::string why =
         wrong ? absl::StrCat("the model's results change with it: ", result.wrong())
@@ -277,6 +286,7 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
       drop({leastUseful(tune, added)}, why, series, tune);
       return tryTheRest(step, action, series);
     }
+    // Several new trees: their steps' times show which one is slower.
     series.set_stage(Series::LOOKING);
     TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
     TESSERA_RETURN_IF_ERROR(measureModel(step, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
@@ -289,8 +299,8 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
   return tryTheRest(step, action, series);
 }
 
-/// The steps of the version that was slower, each for itself: what took longer than by default goes, the worst at
-/// least.
+/// Times of the steps of a version that was slower. Drops every new tree whose steps became slower, at least the worst
+/// one.
 absl::Status looked(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   std::map<std::string, double> times_ms;
@@ -393,6 +403,7 @@ absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
   if (series.stage() != Series::IDLE || (!over && series.mode() == v1::STATIC)) {
     return absl::OkStatus();
   }
+  // All searches must have completed their batches.
   if (!over && series.mode() == v1::SYNC) {
     for (const std::string& id : tune.searches()) {
       TESSERA_ASSIGN_OR_RETURN(const v1::Action search, step.tx.getAction(id));
@@ -402,6 +413,7 @@ absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
     }
   }
   const Trees trees = wanted(series, tune);
+  // Also if a tree was dropped: the next version is made without it.
   const bool news =
       trees.size() != series.published_size() ||
       std::any_of(trees.begin(), trees.end(), [&](const Tree& tree) { return !contains(series.published(), tree); });
@@ -414,7 +426,7 @@ absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
 absl::Status versionAssembled(Step& step, v1::Action& action) {
   TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
   const v1::Digest made = action.result().artifact();
-  // Until it has been compared, the job's artifact is the one before.
+  // Until the comparison, the previous version stays the job's artifact.
   resultIs(series.artifact(), action);
   series.set_stage(Series::COMPARING);
   TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
@@ -438,7 +450,7 @@ absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& fa
   }
   std::vector<std::string> blamed = {leastUseful(tune, added)};
   if (!outcomeOf(v1::MEASURE, failure.reason()) || failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
-    blamed.clear();  // nothing says that fewer of them would help
+    blamed.clear();  // fewer of them would not help
     for (const Tree& tree : added) {
       blamed.push_back(tree.workload_hash());
     }
@@ -487,6 +499,7 @@ absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string&
   TESSERA_RETURN_IF_ERROR(requireArtifact(step, version));
   TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion current, newestThat(isNotHeld, step.tx, series));
   series.set_chosen(number > 0 ? originOf(version) : 0);
+  // Programs run it already.
   if (originOf(current) == originOf(version)) {
     TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
     return current;

@@ -29,8 +29,8 @@ bool takes(const v1::Worker& worker, v1::TaskKind kind) {
          std::find(worker.kinds().begin(), worker.kinds().end(), kind) != worker.kinds().end();
 }
 
-/// Whether a job's progress begins anew with a task of this kind. While units are built it counts finished objects, and
-/// the other two kinds are one of many steps of their phase.
+/// Whether a task of this kind begins a phase of a job's progress. While units are built the job counts finished
+/// objects, and ASSEMBLE and MEASURE are among many steps of their phase.
 bool beginsPhase(v1::TaskKind kind) { return kind != v1::BUILD && kind != v1::ASSEMBLE && kind != v1::MEASURE; }
 
 absl::Status actionDone(Step& step, v1::Action& action, const v1::Task& task) {
@@ -70,7 +70,7 @@ absl::Status Workflows::taskLeased(Step& step, const v1::Task& task, const v1::W
     }
   }
   if (task.spec().plan().finish_small()) {
-    // After a crash each step is an attempt of its own, which shows the step that crashes.
+    // After a crash each step is a separate attempt, which shows the step that crashes.
     const bool finishes = task.crashes() == 0 && takes(worker, v1::BUILD) && takes(worker, v1::ASSEMBLE);
     lease.mutable_task()->mutable_plan()->set_finish_small(finishes);
   }
@@ -101,7 +101,7 @@ absl::Status Workflows::checkResult(storage::Store& store, storage::BlobStore& b
     result.mutable_failure()->set_message(absl::StrCat("the task process left a result that does not fit: ", problem));
     return absl::OkStatus();
   }
-  if (task.spec().has_search()) {  // the stored task lacks the log that its lease carried
+  if (task.spec().has_search()) {  // the lease had the log, the stored task does not
     TESSERA_RETURN_IF_ERROR(store.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> searches, reader.actionsOfTask(task.id()));
       if (!searches.empty()) {
