@@ -1,9 +1,9 @@
-// Every operation of the disk fails: in opening, uploads, compilations, a run, reports, a collection. Afterwards
-// everything that was acknowledged must be there, and what was asked for must be done.
+// Makes each disk operation fail: of opening, uploads, compilations, a run, reports, a collection. Afterwards
+// everything acknowledged must exist, and everything requested must be done.
 //
-// A fault of each kind begins at every seventh operation, of each kind at another one; SeveralErrors, which lasts seven
-// operations, meets all of them, and the kinds together begin at all but each seventh, which FullDisk still lasts to.
-// TESSERA_FAULT_STRIDE=1 begins a fault of every kind at every operation, which takes some minutes.
+// A fault of each kind starts at every seventh operation, with another offset for each kind. SeveralErrors, which lasts
+// seven operations, covers all of them; the kinds together start at all but each seventh operation, and FullDisk still
+// lasts through that one. TESSERA_FAULT_STRIDE=1 starts every kind at every operation, which takes some minutes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ struct Kind {
   Disk::Fault fault;
   int64_t lasting;
   Disk::Survival survival;
-  int64_t first;  ///< operation at which it begins; from there on every kStride-th
+  int64_t first;  ///< operation at which it starts; later runs add kStride each
 };
 
 std::string nameOf(const testing::TestParamInfo<Kind>& info) { return info.param.name; }
@@ -42,7 +42,7 @@ TEST_P(EveryOperation, LosesNothingAcknowledged) {
   FaultyService sound;
   sound.run({});
   ASSERT_TRUE(sound.problems().empty()) << absl::StrJoin(sound.problems(), "\n");
-  // TESSERA_FAULT_OPERATION=n looks at one operation only.
+  // TESSERA_FAULT_OPERATION=n runs one operation only.
   const int64_t only = numberOr("TESSERA_FAULT_OPERATION", 0);
   const int64_t stride = numberOr("TESSERA_FAULT_STRIDE", kStride);
   int struck = 0;
@@ -71,13 +71,13 @@ INSTANTIATE_TEST_SUITE_P(Disk, EveryOperation,
                                          Kind{"FullDisk", Disk::Fault::kFull, 3, Disk::Survival::kNothing, 6}),
                          nameOf);
 
-/// The test must be able to fail: what it finds in a service whose commits wait for less.
+/// Shows that the test can fail: it finds faults if commits do not wait for the disk.
 TEST(EveryOperationWould, NoticeCommitsThatDoNotWait) {
   FaultyService sound;
   sound.run({});
   for (const char* synchronous : {"OFF", "NORMAL"}) {
     int losses = 0;
-    // Through the whole run: how many operations come before the first checkpoint, or between two, is not ours to say.
+    // Over the whole run, since the number of operations between two checkpoints is up to SQLite.
     for (int64_t n = 1; n < sound.operations() && losses == 0; n += 97) {
       FaultyService service(synchronous);
       service.run({{Disk::Fault::kPowerLoss, n, 1}, Disk::Survival::kNothing, 1});

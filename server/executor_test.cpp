@@ -13,7 +13,7 @@ TEST(ExecutorTest, WorkThatBlocksKeepsNothingElseWaiting) {
   constexpr int kThreads = 4;
   Executor executor(kThreads);
   for (int round = 0; round < 200; ++round) {
-    // The last of them frees the others, so all four must run at once.
+    // The last one releases the others, so all four must run concurrently.
     std::promise<void> last;
     const std::shared_future<void> all_there = last.get_future().share();
     std::atomic<int> there = 0;

@@ -1,4 +1,4 @@
-// What a manifest alone says of a run's inputs.
+// Checks of a run's inputs by the manifest alone.
 #include "server/run_checks.h"
 
 #include <gmock/gmock.h>

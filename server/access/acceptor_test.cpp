@@ -1,4 +1,4 @@
-// Connections are bounded, all together and of one machine; who ends one makes room for the next.
+// Connections are limited, in total and per host; closing one makes room for the next.
 #include "server/access/acceptor.h"
 
 #include <arpa/inet.h>
@@ -32,7 +32,8 @@ class Connections : public testing::Test {
     options.max_connections_of_one = kMostOfOne;
     return options;
   }
-  /// A connection from that address of this machine; -1: it was closed at once. A server that takes one speaks first.
+  /// Connects from that address of this machine; -1: the server closed the connection at once. A server that accepts it
+  /// sends first.
   int connectFrom(const std::string& machine) {
     const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in own{}, other{};

@@ -100,7 +100,7 @@ TEST(AuditLog, RefusalsAreFoldedAndBoundedAndSuccessesAreNot) {
   (*log)->flush(at(9000));
   EXPECT_EQ(linesOf(path).size(), 3u) << "told once";
 
-  // One caller guesses names, then a hundred do.
+  // One caller guesses names, then a hundred callers do.
   for (int i = 0; i < 1000; ++i) (*log)->writeRefusal(refusal("eve", "job-" + std::to_string(i)), at(10'000));
   (*log)->writeRefusal(refusal("ada", "job-1"), at(10'000));
   EXPECT_EQ(linesOf(path).size(), 3u + AuditLog::kMostRefusalsOfOne + 1) << "others are heard beside her";

@@ -17,13 +17,13 @@ using testing::HasSubstr;
 
 class QuotasFile : public testing::Test {
  protected:
-  /// A new file each time, as far as its time says.
+  /// Writes a new file each time, with another time of change.
   void write(const std::string& text) {
     std::ofstream(path()) << text;
     std::filesystem::last_write_time(path(),
                                      std::filesystem::file_time_type::clock::now() + std::chrono::seconds(++writes_));
   }
-  /// A look at what changed, and one at what has stayed so.
+  /// Refreshes twice: a change is accepted once it is unchanged between two calls.
   static absl::Status look(Quotas& quotas) {
     EXPECT_TRUE(quotas.refresh().ok()) << "it may not be whole yet";
     return quotas.refresh();
@@ -87,7 +87,7 @@ TEST_F(QuotasFile, OneThatIsGoneOrEmptyChangesNothingAndIsToldOnce) {
   write("# none\n");
   EXPECT_TRUE(look(quotas).ok());
   EXPECT_EQ(quotas.of("vision").queued_jobs(), 0);
-  std::filesystem::rename(path() + ".away", path());  // older, and another
+  std::filesystem::rename(path() + ".away", path());  // another file, with an older time
   EXPECT_TRUE(look(quotas).ok());
   EXPECT_EQ(quotas.of("vision").queued_jobs(), 7);
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMost = 1 << 20;
 
-/// The bytes of a zip file whose entries are stored as they are.
+/// The bytes of a zip file whose entries are not compressed.
 std::string zipOf(const std::map<std::string, std::string>& entries) {
   zip_error_t error;
   zip_error_init(&error);
@@ -36,7 +36,7 @@ std::string zipOf(const std::map<std::string, std::string>& entries) {
   return bytes;
 }
 
-/// A file that counts what is read of it.
+/// A file that counts the bytes read from it.
 struct File {
   explicit File(std::string content) : bytes(std::move(content)) {}
   absl::StatusOr<std::string> entry(const std::string& name, int64_t most = kMost) {

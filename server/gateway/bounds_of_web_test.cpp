@@ -1,4 +1,4 @@
-// What something that only pretends to be a browser may take.
+// Limits of a program that pretends to be a browser.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// Bytes to a port, and what comes back until the other side closes.
+/// Sends bytes to a port, and reads the answer until the server closes the connection.
 class Raw {
  public:
   explicit Raw(int port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -38,7 +38,7 @@ class Raw {
   bool send(const std::string& bytes) {
     return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
-  /// Until the end, or until `enough` is there.
+  /// Reads to the end, or until `enough` has arrived.
   std::string read(const std::string& enough = "") {
     std::string all;
     char chunk[4096];
@@ -74,11 +74,11 @@ class WebBounds : public testing::Test {
 
 TEST_F(WebBounds, SlowRequestsEnd) {
   WebLimits limits;
-  limits.request = std::chrono::milliseconds(1500);  // the good one below has to make it on a busy machine
+  limits.request = std::chrono::milliseconds(1500);  // the valid request below has to finish in time on a busy machine
   limits.idle = std::chrono::milliseconds(1500);
   open(limits);
   Raw silent(port_), slow(port_);
-  // Each byte comes in time for a timeout that begins anew with it, and all of them are no whole head.
+  // Each byte arrives within a timeout that would restart with it; together they are no complete head.
   constexpr int kBytes = 1000;
   int sent = 0;
   while (sent < kBytes && slow.send("G")) {
@@ -109,7 +109,7 @@ TEST_F(WebBounds, EndlessHeadsAndLargeBodiesEnd) {
   Raw path(port_);
   ASSERT_TRUE(path.send(request("GET /v1/" + std::string(2000, 'a'))));
   EXPECT_THAT(path.read("}}"), StartsWith("HTTP/1.1 400"));
-  // httplib looks at these with a regular expression.
+  // httplib parses these with a regular expression.
   for (const char* part : {"1-2,", "1", "-"}) {
     std::string ranges = "Range: bytes=0-1,";
     while (ranges.size() < 8000) {
@@ -143,7 +143,7 @@ TEST_F(WebBounds, ABodysLengthIsSaidOnce) {
                              "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n"}) {
     for (const char* line : {"POST /v1/jobs", "GET /v1"}) {
       if (*length == '\0' && *line == 'G') {
-        continue;  // as it should be
+        continue;  // as expected
       }
       Raw raw(port_);
       ASSERT_TRUE(raw.send(request(line, json + length) + inner));
@@ -158,7 +158,7 @@ TEST_F(WebBounds, ConnectionsAndWatchersAreCounted) {
   WebLimits limits;
   limits.max_connections = 6;
   limits.max_connections_of_one = 4;
-  limits.max_watchers = 4;  // half of them for one machine
+  limits.max_watchers = 4;  // half of them per host
   open(limits);
   const std::string id = bench_.create(bench_.compileRequest("r1", "net", "a")).id();
   std::vector<std::unique_ptr<Raw>> watchers;
@@ -175,7 +175,7 @@ TEST_F(WebBounds, ConnectionsAndWatchersAreCounted) {
   EXPECT_THAT(fourth.read("routes"), StartsWith("HTTP/1.1 200"));
   Raw fifth(port_);
   EXPECT_EQ(fifth.read(), "") << "one too many of this machine";
-  watchers.clear();  // who leaves makes room, also a watcher whose job is silent
+  watchers.clear();  // a client that disconnects makes room, also one whose job has no events
   for (int tries = 0; tries < 200; ++tries) {
     Raw again(port_);
     if (again.send(request("GET /v1")) && !again.read("routes").empty()) {
@@ -192,7 +192,7 @@ TEST_F(WebBounds, WatchersDoNotKeepItFromStopping) {
   Raw watcher(port_);
   ASSERT_TRUE(watcher.send(request("GET /v1/jobs/" + id + ":watch")));
   EXPECT_THAT(watcher.read("QUEUED"), HasSubstr("text/event-stream"));
-  gateway_->stop();  // comes back, or the test runs out of time
+  gateway_->stop();  // returns, or the test times out
   (void)watcher.read();
 }
 
@@ -201,7 +201,7 @@ TEST_F(WebBounds, WhoTakesNoAnswerDoesNotKeepItFromStopping) {
   std::vector<std::unique_ptr<Raw>> deaf;
   for (int i = 0; i < 4; ++i) {
     deaf.push_back(std::make_unique<Raw>(port_));
-    for (int asked = 0; asked < 400; ++asked) {  // more than the kernel holds for somebody who reads nothing
+    for (int asked = 0; asked < 400; ++asked) {  // more than the kernel buffers for a client that reads nothing
       (void)deaf.back()->send(request("GET /v1/targets?pageSize=1000"));
     }
   }

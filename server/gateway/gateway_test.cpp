@@ -1,4 +1,4 @@
-// The page and the API over HTTP, as browsers and scripts see them.
+// The page and the API over HTTP, as browsers and scripts use them.
 #include "server/gateway/gateway.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ class Web : public testing::Test {
     const auto answer = client().Post(path, headers, body, type);
     return answer ? answer->status : 0;
   }
-  /// Ids of the events that a stream holds from a cursor on, up to its end.
+  /// Ids of the events in a stream from a cursor to its end.
   std::vector<int> watched(const std::string& id, const httplib::Headers& headers) const {
     const auto answer = client().Get("/v1/jobs/" + id + ":watch", headers);
     EXPECT_EQ(answer ? answer->status : 0, 200);
@@ -78,7 +78,8 @@ TEST_F(Web, ProjectsAreThoseOfGrpc) {
     return httplib::Headers{{"Authorization", "Bearer " + bench_.newToken(name, role, 0, project)}};
   };
   const httplib::Headers vision = as("ada", v1::CLIENT, "vision"), speech = as("bob", v1::CLIENT, "speech");
-  const v1::CreateJobRequest request = bench_.compileRequest("r1", "net", "a");  // a stranger's: project default
+  const v1::CreateJobRequest request =
+      bench_.compileRequest("r1", "net", "a");  // of an anonymous caller, hence of project default
   const std::string id = bench_.create(request).id(), sha256 = request.compile().model().sha256();
   const std::string digest = R"({"digests": [{"sha256": ")" + sha256 + R"(", "sizeBytes": "1"}]})";
   for (const httplib::Headers& thief : {vision, speech}) {
@@ -124,7 +125,7 @@ TEST_F(Web, ErrorsAreThoseOfGrpc) {
 TEST_F(Web, EventsGoOnBehindTheLastOneSeen) {
   const std::string id = bench_.create(bench_.compileRequest("r1", "net", "a b")).id();
   const FakeWorkerLoop worker(bench_, "w");
-  const std::vector<int> all = watched(id, {});  // live: it waits for the end
+  const std::vector<int> all = watched(id, {});  // live: until the job ends
   ASSERT_GT(all.size(), 4);
   for (size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i], static_cast<int>(i) + 1) << "without gaps";
@@ -173,7 +174,7 @@ TEST_F(Web, EveryWatchComesToItsEnd) {
   for (std::thread& reader : readers) {
     reader.join();
   }
-  bench_.server.reset();  // waits for every call
+  bench_.server.reset();  // waits for all calls
 }
 
 TEST_F(Web, CancelNeedsWhatNoOtherSitesPageCanSend) {

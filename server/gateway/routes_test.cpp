@@ -19,7 +19,7 @@ using testing::ElementsAre;
 using testing::Pair;
 
 TEST(Routes, NameMethodsAndFieldsThatThereAre) {
-  // What links the descriptors in.
+  // Links the descriptors into the program.
   (void)v1::ListWorkersRequest::descriptor();
   (void)v1::ListTokensRequest::descriptor();
   (void)v1::ListArtifactsRequest::descriptor();

@@ -1,4 +1,4 @@
-// Nothing waits for ever, and one client's limits and mistakes are its own.
+// Every wait has a limit, and a client's limits and mistakes affect only its own jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,7 +106,7 @@ TEST(Bounds, AShortAbsenceOfWorkersFailsNothing) {
   const int64_t bound = bench.scheduler().rules().no_worker_us;
   for (int i = 0; i < 6; ++i) {
     bench.pass(bound / 2);
-    bench.registerWorker("w");  // there for a moment, with no use for this task
+    bench.registerWorker("w");  // present for a moment, and never polls
     bench.pass(bound / 4);
   }
   EXPECT_EQ(bench.job(job.id()).state(), v1::Job::QUEUED);
@@ -118,7 +118,7 @@ TEST(Bounds, AStalledServerTakesNoLeaseAway) {
   (void)bench.create(bench.request("r1", "net", "a"));
   const v1::Lease lease = bench.lease("w");
   ASSERT_TRUE(bench.scheduler().sweep().ok());
-  bench.clock.advance(5 * bench.scheduler().rules().lease_us);  // it stood still: no heartbeat could be heard
+  bench.clock.advance(5 * bench.scheduler().rules().lease_us);  // the server stood still: it received no heartbeat
   ASSERT_TRUE(bench.scheduler().sweep().ok());
   EXPECT_EQ(bench.beat("w", lease), v1::HeartbeatResponse::GO_ON);
   bench.pass(2 * bench.scheduler().rules().lease_us);

@@ -1,4 +1,4 @@
-// In which order waiting work leaves: begun jobs are finished, clients take turns, nobody waits for ever.
+// The order of waiting work: jobs in progress are finished, clients alternate, no task waits forever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ v1::CreateJobRequest from(v1::CreateJobRequest request, const std::string& clien
   return request;
 }
 
-/// The name of the model that the next lease plans.
+/// Name of the model that the next lease plans.
 std::string nextPlanned(SchedulerBench& bench) { return bench.lease("w").task().plan().spec().name(); }
 
 TEST(Fairness, ABatchFinishesItsFirstJobBeforeItPlansItsLast) {

@@ -11,7 +11,7 @@ using testing::IsEmpty;
 
 class TaskWaiters : public testing::Test {
  protected:
-  /// Waits as a call does that has just looked and found nothing.
+  /// Waits like a call that has just found no task.
   void wait(int name) {
     notifier_.onTasks(notifier_.taskGeneration(), [this, name] { woken_.push_back(name); });
   }
@@ -38,7 +38,7 @@ TEST_F(TaskWaiters, OneThatCannotUseATaskPassesItOnUntilAllHaveLooked) {
   notifier_.publishTasks(1);
   EXPECT_THAT(take(), ElementsAre(0));
   notifier_.notifyNext();
-  wait(0);  // it waits again: of this task it knows
+  wait(0);  // it waits again, and knows of this task
   EXPECT_THAT(take(), ElementsAre(1));
   notifier_.notifyNext();
   wait(1);

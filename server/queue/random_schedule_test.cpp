@@ -1,5 +1,5 @@
-// Replays random schedules from a seed: clients that repeat and cancel, workers that die, stall and report
-// late, a server that restarts; then checks what must hold whatever happened.
+// Runs random schedules from a seed: clients that repeat and cancel, workers that die, are suspended and report late, a
+// server that restarts. Then checks invariants.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -63,7 +63,7 @@ class RandomSchedule : public testing::TestWithParam<unsigned> {
     }
   }
 
-  /// Reports a result: of a running task, or again or too late of one that was.
+  /// Reports a result: of a running task, or once more or too late of an earlier one.
   void reportSome(FakeProcess& process) {
     if (process.running.empty()) {
       return;
@@ -92,7 +92,7 @@ class RandomSchedule : public testing::TestWithParam<unsigned> {
     }
     process.pid += 1000;
     if (pick(4) != 0) {
-      process.running.clear();  // else the old process still lives somewhere and reports late
+      process.running.clear();  // otherwise the old process still runs and reports late
     }
     bench_.registerWorker(process.worker, process.pid);
   }
@@ -138,7 +138,7 @@ class RandomSchedule : public testing::TestWithParam<unsigned> {
     }
   }
 
-  /// Healthy workers finish what is left.
+  /// Healthy workers finish the remaining tasks.
   void settle() {
     bench_.pass(bench_.scheduler().rules().lease_us * 4);
     bench_.registerWorker("healthy", 7);
@@ -160,7 +160,7 @@ class RandomSchedule : public testing::TestWithParam<unsigned> {
  private:
   static Rules rules() {
     Rules rules = SchedulerBench::defaultRules();
-    rules.lease_losses_before_failure = 1000;  // this test kills far more workers than a fleet would lose
+    rules.lease_losses_before_failure = 1000;  // this test kills far more workers than a fleet loses
     return rules;
   }
 };
@@ -196,8 +196,8 @@ TEST_P(RandomSchedule, EveryAcknowledgedJobEndsExactlyOnce) {
     }
   }
   EXPECT_GT(succeeded, 0) << "a schedule in which nothing succeeds shows nothing";
-  // Equal work is done once: an accepted object is never built again. (PLAN and ASSEMBLE may be, when all
-  // jobs behind an action were cancelled before its end.)
+  // Equal work is done once: an accepted object is never built again. PLAN and ASSEMBLE may be, if all jobs of an
+  // action were cancelled before its end.
   for (const auto& [task, times] : done_) {
     if (task.first == v1::BUILD) {
       EXPECT_EQ(times, 1);

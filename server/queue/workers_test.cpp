@@ -1,4 +1,4 @@
-// Sick workers: what they cannot do is done elsewhere, and they get less and less to spoil.
+// Faulty workers: their tasks run elsewhere, and they get fewer and fewer tasks.
 #include "server/queue/workers.h"
 
 #include <gmock/gmock.h>

@@ -96,7 +96,7 @@ TEST_F(Collection, TakesEverythingThatIsOver) {
     EXPECT_EQ(count(kind), 0) << static_cast<int>(kind);
   }
   EXPECT_EQ(files(), 0);
-  compiled("r2", "net", "a b");  // all of it can be made again
+  compiled("r2", "net", "a b");  // everything of it can be built again
 }
 
 TEST_F(Collection, KeepsWhatALivingJobNeeds) {
@@ -104,7 +104,7 @@ TEST_F(Collection, KeepsWhatALivingJobNeeds) {
   bench_.clock.advance(kDay + kHour);
   const v1::Job waiting = *bench_.create(bench_.request("r2", "other", "a b c"));
   const v1::Lease plan = bench_.lease("w");
-  ASSERT_TRUE(bench_.finish("w", plan).ok());  // a and b are there already, c is to be built
+  ASSERT_TRUE(bench_.finish("w", plan).ok());  // a and b exist already, c must be built
   bench_.clock.advance(20 * kHour);            // the job waits for a worker
   const auto done = collect(keeping(kDay));
   EXPECT_EQ(done.jobs(), 1);
@@ -155,7 +155,7 @@ TEST_F(Collection, BytesAreKeptToABoundByLastUse) {
   EXPECT_TRUE(bench_.blobs->contains(second.compile_result().artifact().sha256()));
 }
 
-/// A store in which something happens between the choice and each deletion.
+/// A store that runs a function between the choice of candidates and each deletion.
 class Interrupted : public storage::Store {
  public:
   Interrupted(storage::Store& store, std::function<void()> meanwhile)
@@ -285,7 +285,7 @@ TEST_F(Collection, AJobsVersionsAndASearchsKnownTreesKeepTheirBlobsForTheirProje
   ASSERT_TRUE(bench_.store->transact([&](storage::Transaction& tx) { return tx.putBlob(model, "vision"); }).ok());
   const auto job = bench_.scheduler().createJob(request, target, "vision");
   ASSERT_TRUE(job.ok()) << job.status();
-  std::string search;  // it waits for its first turn
+  std::string search;  // the search waits to be started
   while (search.empty()) {
     ASSERT_TRUE(bench_.finish("w", bench_.lease("w")).ok());
     ASSERT_TRUE(bench_.store

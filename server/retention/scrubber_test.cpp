@@ -1,4 +1,4 @@
-// Blobs are read at a stated rate; damaged ones are set aside, named, and whole again once they were sent again.
+// Blobs are read at the given rate; damaged ones are set aside and named, and are sound again after another upload.
 #include "server/retention/scrubber.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using testing::IsEmpty;
 class Scrub : public testing::Test {
  protected:
   v1::Digest put(const std::string& bytes) { return bench_.put(bytes); }
-  /// Changes one byte of the blob's file, as a disk does: its size and times are what they were.
+  /// Changes one byte of the blob's file like a faulty disk: size and times stay.
   void damage(const v1::Digest& digest, std::streamoff at) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(bench_.folder.path() + "/blobs")) {
       if (entry.path().filename() != digest.sha256()) continue;
@@ -56,7 +56,7 @@ class Scrub : public testing::Test {
   std::vector<std::string> named_;
   double waited_s_ = 0;
   int waits_left_ = 1000;
-  std::function<void()> meanwhile_;  ///< once, as soon as the pass has begun
+  std::function<void()> meanwhile_;  ///< runs once, when the pass has begun
 };
 
 TEST_F(Scrub, TakesAsLongAsItsRateSays) {
@@ -83,7 +83,7 @@ TEST_F(Scrub, ADamagedBlobIsNamedSetAsideAndSentAgain) {
   EXPECT_FALSE(bench_.blobs->contains(first.sha256()));
   EXPECT_TRUE(bench_.blobs->contains(sound.sha256()));
 
-  // Whoever verifies later hears of it, by reading no blob.
+  // A later verification reports it without reading any blob.
   Collector collector(*bench_.store, *bench_.blobs, bench_.clock);
   auto verified = collector.verify(false);
   ASSERT_TRUE(verified.ok()) << verified.status();
@@ -129,7 +129,7 @@ TEST_F(Scrub, ARowWithoutBytesSaysSoFromThenOn) {
 TEST_F(Scrub, WhatIsDeletedMeanwhileIsNoLoss) {
   const v1::Digest deleted = put("deleted");
   meanwhile_ = [&] {
-    std::thread([&] {  // the scrubber's holds a read
+    std::thread([&] {  // while the scrubber is reading
       EXPECT_TRUE(
           bench_.store
               ->transact([&](storage::Transaction& tx) { return tx.erase(storage::Kind::kBlob, deleted.sha256()); })

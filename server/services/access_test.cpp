@@ -1,4 +1,4 @@
-// What strangers and people with the wrong role try, and what comes of it.
+// Attempts of anonymous callers and of callers with the wrong role, and their answers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using grpc::StatusCode;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A unary call by its stub's method.
+/// A unary call of a stub's method.
 template <typename Stub, typename Request, typename Response>
 grpc::Status call(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                   const Request& request, Response* response = nullptr) {
@@ -33,7 +33,7 @@ v1::RegisterWorkerRequest workerNamed(const std::string& id) {
   return request;
 }
 
-/// A forged result of the only task there is, its name, token and worker guessed.
+/// A forged result of the only task, with guessed id, token and worker.
 v1::ReportTaskRequest forged(const v1::Lease& lease) {
   v1::ReportTaskRequest report;
   report.set_worker_id("w");
@@ -46,7 +46,7 @@ v1::ReportTaskRequest forged(const v1::Lease& lease) {
 
 class Access : public testing::Test {
  protected:
-  /// A lease of "w", with the worker's credential.
+  /// A lease of worker "w", with the worker's credential.
   v1::Lease leaseOfW() {
     EXPECT_TRUE(call(*bench_.workers, &v1::WorkerService::Stub::RegisterWorker, workerNamed("w")).ok());
     (void)bench_.create(bench_.compileRequest("r1", "net", "a"));
@@ -164,7 +164,7 @@ TEST_F(Access, EachEndsTheirOwnJobs) {
   v1::JobService::Stub bob(bench_.clientChannel(bench_.newToken("bob", v1::CLIENT)));
   v1::JobService::Stub reader(bench_.clientChannel(bench_.newToken("eve", v1::READER)));
   v1::CreateJobRequest request = bench_.compileRequest("r1", "net", "a");
-  request.set_client("bob");  // whoever says so
+  request.set_client("bob");  // whatever name it sends
   v1::CreateJobResponse made;
   ASSERT_TRUE(call(ada, &v1::JobService::Stub::CreateJob, request, &made).ok());
   EXPECT_EQ(made.job().client(), "ada");
@@ -232,7 +232,7 @@ TEST_F(Access, MessagesAreAsLargeAsTheyArrive) {
   arguments.SetMaxSendMessageSize(-1);
   v1::JobService::Stub stub(grpc::CreateCustomChannel(bench_.address(), grpc::InsecureChannelCredentials(), arguments));
   v1::CreateJobRequest request;
-  request.mutable_execute()->add_inputs()->set_data(std::string(15 << 20, 'x'));  // some 15 kB as they travel
+  request.mutable_execute()->add_inputs()->set_data(std::string(15 << 20, 'x'));  // about 15 kB compressed
   EXPECT_EQ(call(stub, &v1::JobService::Stub::CreateJob, request).error_code(), StatusCode::UNIMPLEMENTED);
 }
 
@@ -261,7 +261,7 @@ TEST(Gate, WhatWaitsIsBounded) {
       watches.push_back(std::move(reader));
       continue;
     }
-    // The server may still be about to forget the calls before, which this client has the answers of.
+    // The server may not have released the previous calls yet, although the client has their answers.
     status = reader->Finish();
     ASSERT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
     ASSERT_LT(std::chrono::steady_clock::now(), give_up);
@@ -273,7 +273,7 @@ TEST(Gate, WhatWaitsIsBounded) {
   EXPECT_TRUE(call(another, &v1::JobService::Stub::GetJob, get).ok()) << "one's calls are not another's";
   for (auto& context : contexts) context->TryCancel();
   for (auto& reader : watches) (void)reader->Finish();
-  // The server learns of it a little later than this client.
+  // The server learns of it slightly later than this client.
   do {
     status = call(*bench.jobs, &v1::JobService::Stub::GetJob, get);
   } while (!status.ok() && std::chrono::steady_clock::now() < give_up);

@@ -1,4 +1,4 @@
-// Questions about models, and what the compiler imports, over the wire.
+// Analyses of models, and the operators that the compiler imports, by gRPC.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -130,7 +130,7 @@ TEST(Operators, AreThoseOfTheNewestWorker) {
   ASSERT_TRUE(listOperators(bench, "", response).ok());
   EXPECT_EQ(response.operators_size(), 2);
   EXPECT_EQ(response.compiler_version(), compilerVersion());
-  registerWith(bench, {});  // an old one that says nothing
+  registerWith(bench, {});  // an older worker, which announces none
   ASSERT_TRUE(listOperators(bench, "name = Conv", response).ok());
   ASSERT_EQ(response.operators_size(), 1);
   EXPECT_EQ(response.operators(0).name(), "Conv");

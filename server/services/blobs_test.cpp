@@ -1,4 +1,4 @@
-// Bytes by digest: sent whole, in part or by the dozen, fetched, refused, silent, gone.
+// Blobs by digest: uploaded whole, in parts or in batches; downloaded, rejected, stalled, deleted.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

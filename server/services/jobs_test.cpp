@@ -1,4 +1,4 @@
-// Jobs over the wire, against a server in this process and workers in threads.
+// Jobs by gRPC, against a server in this process and workers in threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,13 +15,13 @@ namespace {
 using testing::Each;
 using testing::SizeIs;
 
-/// A call that hangs fails its test instead of holding it up.
+/// Timeout, so that a call that hangs fails its test.
 void boundByMinutes(grpc::ClientContext& context) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(2));
 }
 
-/// Tasks of a kind that both workers know to be accepted. A job is seen to end before its worker has the answer
-/// to the report, so this waits a while for the number that is expected.
+/// Number of tasks of a kind that both workers know to be accepted. A job can end before its worker has the answer to
+/// the report, so this waits for the expected number.
 int settled(FakeWorkerLoop& one, FakeWorkerLoop& two, v1::TaskKind kind, int expected) {
   const auto done = [&] { return one.done(kind) + two.done(kind); };
   for (int wait = 0; wait < 1000 && done() < expected; ++wait) {
@@ -44,7 +44,7 @@ TEST(Jobs, WatchFollowsAJobToItsEnd) {
     EXPECT_EQ(seen[i].sequence(), static_cast<int64_t>(i) + 1);
   }
   EXPECT_EQ(seen.back().state().state(), v1::Job::SUCCEEDED);
-  // From any cursor the rest comes, without loss or duplicates, and then the end.
+  // From every cursor the remaining events follow, without gaps or duplicates, and then the end.
   for (size_t cursor = 0; cursor <= seen.size(); ++cursor) {
     const auto rest = bench.watch(created.id(), static_cast<int64_t>(cursor));
     ASSERT_THAT(rest, SizeIs(seen.size() - cursor));
@@ -112,7 +112,7 @@ TEST(Jobs, WatchGoesOnAfterARestart) {
 
 TEST(Jobs, AWaitingWorkerIsWokenByANewTask) {
   ServerOptions options;
-  options.rules.lease_us = int64_t{3600} * 1'000'000;  // so that only a wakeup can end the wait in time
+  options.rules.lease_us = int64_t{3600} * 1'000'000;  // so that only the notifier can end the wait in time
   ServiceBench bench(options);
   grpc::ClientContext registering;
   v1::RegisterWorkerRequest hello;
@@ -141,7 +141,7 @@ TEST(Jobs, AWaitingWorkerIsWokenByANewTask) {
   EXPECT_EQ(response.lease().task().kind(), v1::PLAN);
 }
 
-/// A small file costs a worker no call of its own, in either direction.
+/// A small file needs no call of its own, in either direction.
 TEST(Jobs, SmallFilesTravelWithLeaseAndReport) {
   ServiceBench bench;
   const std::string large(100'000, 'l');
@@ -252,7 +252,7 @@ TEST(Jobs, ExecuteIsAJobThatEndsWithTheCall) {
     EXPECT_TRUE(reader->Finish().ok());
     EXPECT_EQ(records, 2);
   }
-  worker.reset();  // now nobody runs it, and the client loses patience
+  worker.reset();  // no worker runs it any more, and the client gives up
   grpc::ClientContext impatient;
   impatient.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
   v1::ExecuteResponse response;
@@ -281,7 +281,7 @@ TEST(Jobs, AreFoundByLabels) {
   }
   v1::ListJobsRequest list;
   list.set_filter("labels.team = vision");
-  list.set_page_size(1'000'000);  // means the largest
+  list.set_page_size(1'000'000);  // means the maximum
   v1::ListJobsResponse page;
   grpc::ClientContext context;
   ASSERT_TRUE(bench.jobs->ListJobs(&context, list, &page).ok());
@@ -389,7 +389,7 @@ TEST(Jobs, WhoLeavesWhileItsCallWaitsHasMadeNothing) {
     const std::string name = "m" + std::to_string(i);
     requests.push_back(bench.compileRequest(name, name, "a"));
   }
-  // The disk is busy, and with it the one thread that calls are answered on: by the first of these.
+  // The disk is busy, and so is the only thread that answers calls, with the first of these.
   std::promise<void> busy, free;
   std::thread disk([&] {
     EXPECT_TRUE(bench.store()
@@ -413,7 +413,7 @@ TEST(Jobs, WhoLeavesWhileItsCallWaitsHasMadeNothing) {
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others wait
   for (size_t i = 1; i < contexts.size(); ++i) contexts[i]->TryCancel();
-  std::this_thread::sleep_for(std::chrono::seconds(1));  // the server has heard of it
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // until the server knows that the clients have left
   free.set_value();
   disk.join();
   for (std::thread& client : clients) client.join();
@@ -429,7 +429,7 @@ TEST(Jobs, ManyClientsShareEqualWork) {
   FakeWorkerLoop one(bench, "w1");
   FakeWorkerLoop two(bench, "w2");
   constexpr int kClients = 16;
-  constexpr int kEach = 12;  // half of them equal over all clients
+  constexpr int kEach = 12;  // half of them are equal for all clients
   std::vector<std::string> states[kClients];
   std::vector<std::thread> clients;
   for (int c = 0; c < kClients; ++c) {

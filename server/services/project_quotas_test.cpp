@@ -1,4 +1,4 @@
-// What a project's quotas say, and what is written down of who did what.
+// Quotas of projects, and the audit log.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 using testing::Not;
 using Json = nlohmann::json;
 
-/// A service with a file of quotas and an audit log.
+/// A service with a quota file and an audit log.
 class Governed : public ProjectBench {
  public:
   Governed() : ProjectBench(options()) {}
@@ -61,7 +61,7 @@ class Governed : public ProjectBench {
     }
     return {};
   }
-  /// Until the server has read it.
+  /// Waits until the server has read the file.
   void setQuotas(const std::string& text, const std::function<bool(const v1::Quota&)>& read) {
     std::ofstream(quotasFile() + ".new") << text;
     std::filesystem::rename(quotasFile() + ".new", quotasFile());
@@ -99,7 +99,7 @@ TEST_F(Governed, JobsThatWaitAreBoundedAndOthersAreNot) {
   setQuotas("of { project: \"vision\" quota { queued_jobs: 3 } }",
             [](const v1::Quota& quota) { return quota.queued_jobs() == 3; });
   (void)create(vision, request(3));
-  // A file that makes no sense changes nothing.
+  // An invalid file changes nothing.
   std::ofstream(quotasFile()) << "nonsense";
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   EXPECT_EQ(usageOf("vision").quota().queued_jobs(), 3);
@@ -125,7 +125,7 @@ TEST_F(Governed, AsManyRunAsMayAndTheOthersWaitAndAllEnd) {
     EXPECT_TRUE(over);
   }
   EXPECT_LE(most, 1);
-  // Told exactly by the times of the jobs themselves.
+  // Measured by the times of the jobs themselves.
   std::vector<v1::Job> jobs = {get(vision, ids[0]), get(vision, ids[1])};
   if (jobs[0].start_time_us() > jobs[1].start_time_us()) std::swap(jobs[0], jobs[1]);
   EXPECT_GE(jobs[1].start_time_us(), jobs[0].end_time_us());
@@ -244,7 +244,7 @@ TEST_F(Governed, WhoDidWhatIsWrittenDown) {
   As ada(bench_.clientChannel(secret)), guesser(bench_.clientChannel("tessera-guessed"));
   ASSERT_TRUE(upload(ada.blobs, kTwoUnits).ok());
   const v1::Job job = create(ada, compileOf(kTwoUnits, "r1"));
-  (void)ada.jobIds();  // a look: of no interest
+  (void)ada.jobIds();  // reading calls are not audited
   v1::CancelJobRequest cancel;
   cancel.set_id(job.id());
   (void)speech(speech.jobs, &v1::JobService::Stub::CancelJob, cancel);

@@ -1,4 +1,4 @@
-// What one project tries with what is another's.
+// Attempts of one project on objects of another one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST_F(Projects, AnothersJobsAreNotThere) {
     EXPECT_EQ((*thief)(thief->jobs, &v1::JobService::Stub::CancelJob, cancel).error_code(), StatusCode::NOT_FOUND);
   }
   EXPECT_EQ(get(vision, job.id()).state(), v1::Job::QUEUED);
-  // A request's name is its project's: the same one makes another job there.
+  // Request ids are per project: the same id creates another job there.
   ASSERT_TRUE(upload(speech.blobs, kTwoUnits).ok());
   const v1::Job own = create(speech, compileOf(kTwoUnits, "nightly"));
   EXPECT_NE(own.id(), job.id());
@@ -103,10 +103,10 @@ TEST_F(Projects, ADigestIsNotItsContent) {
     ASSERT_TRUE((*thief)(thief->blobs, &v1::BlobService::Stub::QueryUpload, query, &state).ok());
     EXPECT_FALSE(state.complete());
     EXPECT_EQ(state.committed_bytes(), 0);
-    // By name in a request ...
+    // By its digest in a request ...
     EXPECT_EQ((*thief)(thief->jobs, &v1::JobService::Stub::CreateJob, compileOf(secret, "r1")).error_code(),
               StatusCode::NOT_FOUND);
-    // ... and by an upload that sends nothing, something else, or names another size.
+    // ... and by an upload of no bytes, of other bytes, or with another size.
     for (const std::string& sent : {std::string(), std::string("model secret: a c"), secret + "!"}) {
       grpc::ClientContext context;
       v1::UploadBlobResponse answer;
@@ -121,7 +121,7 @@ TEST_F(Projects, ADigestIsNotItsContent) {
     }
     EXPECT_EQ(thief->fetch(sha256, bytes).error_code(), StatusCode::NOT_FOUND);
   }
-  // Who has the bytes has them, and nobody else loses them.
+  // A project that has the bytes can upload them, and nobody loses them.
   ASSERT_TRUE(upload(speech.blobs, secret).ok());
   EXPECT_TRUE(speech.fetch(sha256, bytes).ok());
   EXPECT_EQ(bytes, secret);
@@ -139,7 +139,7 @@ TEST_F(Projects, WhatIsLeftOfAnUploadIsTheSendersToGoOnWith) {
     return state.committed_bytes();
   };
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  // Less than all of it is sent, and then the stream breaks.
+  // Only a part is sent, and then the stream breaks.
   const auto send = [&](As& as, int64_t offset, const std::string& data) {
     grpc::ClientContext context;
     v1::UploadBlobResponse answer;
@@ -163,7 +163,7 @@ TEST_F(Projects, WhatIsLeftOfAnUploadIsTheSendersToGoOnWith) {
   ASSERT_EQ(committed(vision), 99'999);
   EXPECT_EQ(committed(speech), 0);
   EXPECT_EQ(send(speech, 99'999, "s").error_code(), StatusCode::FAILED_PRECONDITION) << "the last byte is not the blob";
-  const grpc::Status status = send(vision, 99'999, "s");  // the first stream may still be ending
+  const grpc::Status status = send(vision, 99'999, "s");  // the first stream may not have ended yet
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(send(speech, 99'999, "s").error_code(), StatusCode::FAILED_PRECONDITION);
 }
@@ -259,7 +259,7 @@ TEST_F(Projects, AnothersArtifactsRecordsAndTargetsAreNotThere) {
   EXPECT_FALSE(exported->Read(&one));
   EXPECT_TRUE(exported->Finish().ok());
 
-  // A target's name is its project's; two may use it for two chips.
+  // Names of targets are per project; two projects may use one name for two chips.
   v1::GetTargetRequest lake;
   lake.set_name("cascadelake");
   v1::GetTargetResponse chip;

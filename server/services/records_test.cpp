@@ -1,4 +1,4 @@
-// The tuning database over the wire: the fastest, counts, and a merge of two services' records.
+// The tuning database by gRPC: fastest records, counts, and the merge of two services' records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

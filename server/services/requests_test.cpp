@@ -1,4 +1,4 @@
-// What the border lets through, what it refuses and how it says so.
+// Validation of requests: what is accepted, what is rejected, and with which error.
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ v1::Failure detailsOf(const grpc::Status& status) {
   return failure.value_or(v1::Failure());
 }
 
-/// The same model, to be tuned.
+/// The same model as a tune request.
 v1::TuneSpec& tuneInstead(v1::CreateJobRequest& request) {
   const v1::CompileSpec compile = request.compile();
   *request.mutable_tune()->mutable_compile() = compile;
@@ -83,7 +83,7 @@ TEST(Requests, RefusalsNameTheField) {
       {"tune.top", [](auto& r) { tuneInstead(r).set_top(-1); }},
       {"tune.least_share", [](auto& r) { tuneInstead(r).set_least_share(1.5); }},
       {"tune.method", [](auto& r) { tuneInstead(r).set_method("a\nb"); }},
-      {"tune.method", [](auto& r) { tuneInstead(r).set_method("Walk"); }},  // a name, and none of ours
+      {"tune.method", [](auto& r) { tuneInstead(r).set_method("Walk"); }},  // a valid name, but no method
       {"tune.compile.target.family",
        [](auto& r) { tuneInstead(r).mutable_compile()->mutable_target()->set_name("systolic-128"); }},
       {"compile.target.family", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("systolic-128"); }},
@@ -106,7 +106,7 @@ TEST(Requests, RefusalsNameTheField) {
          fixed->mutable_spec()->set_name("shape");
          fixed->mutable_spec()->set_dtype(v1::DATA_TYPE_I64);
          fixed->mutable_spec()->add_shape(2);
-         fixed->set_data(std::string(8, '\0'));  // one of the two
+         fixed->set_data(std::string(8, '\0'));  // one of two values
        }},
       {"execute.inputs[0].data",
        [](auto& r) {
@@ -133,8 +133,7 @@ TEST(Requests, RefusalsNameTheField) {
          tuneInstead(r).mutable_measuring()->set_most(3);
          r.mutable_tune()->mutable_measuring()->set_repeat(4);
        }},
-      {"tune.measuring.most",
-       [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(6); }},  // of 7 where none is said
+      {"tune.measuring.most", [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(6); }},  // of 7 if unset
       {"tune.measuring.stable", [](auto& r) { tuneInstead(r).mutable_measuring()->set_stable(-1); }},
       {"tune.measuring.tolerance", [](auto& r) { tuneInstead(r).mutable_measuring()->set_tolerance(2); }},
       {"tune.measuring.trial_timeout_us",
@@ -167,7 +166,7 @@ TEST(Requests, RefusalsNameTheField) {
        [](auto& r) {
          auto* dimension = r.mutable_compile()->add_dimensions();
          dimension->set_name("batch");
-         dimension->set_size(INT64_MIN);  // no range either
+         dimension->set_size(INT64_MIN);  // not a range either
        }},
       {"compile.dimensions[0].name", [](auto& r) { r.mutable_compile()->add_dimensions(); }},
       {"compile.specializations[0].dimensions[0].name",
@@ -341,7 +340,7 @@ TEST(Artifacts, AreListedAndCheckedAgainstAHost) {
   EXPECT_EQ(verdict.problems(0).reason(), v1::Failure::INCOMPATIBLE_HOST);
 }
 
-/// One message each way on a method we have no stub for.
+/// A call with one message each way, of a method without a generated stub.
 std::string rawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                     const std::string& request_bytes) {
   grpc::GenericStub stub(channel);

@@ -1,4 +1,4 @@
-// Whom the service vouches for: what its own workers made, and nothing that somebody uploaded.
+// The service signs artifacts that its own workers made, and no uploaded file.
 #include "proto/signing/artifact_signature.h"
 #include "server/testing/service_bench.h"
 #include "tessera/v1/signing_service.grpc.pb.h"

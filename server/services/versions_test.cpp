@@ -1,4 +1,4 @@
-// The versions of a tune job's artifact over the wire.
+// Versions of a tune job's artifact, by gRPC.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using Service = v1::ArtifactVersionService;
 
 class VersionCalls : public testing::Test {
  protected:
-  /// A tune job that is over, with two versions.
+  /// A finished tune job with two versions.
   VersionCalls() : versions_(bench_.channel) {
     v1::CreateJobRequest request;
     request.set_request_id("t");

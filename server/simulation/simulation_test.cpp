@@ -1,5 +1,5 @@
-// Seeds 1 to 2,000; TESSERA_SIMULATION_SEEDS="FIRST COUNT" runs others, and TESSERA_SIMULATION_SEED=N replays one and
-// prints what happened in it.
+// Runs seeds 1 to 2,000. TESSERA_SIMULATION_SEEDS="FIRST COUNT" runs others; TESSERA_SIMULATION_SEED=N replays one and
+// prints its events.
 #include "server/simulation/simulation.h"
 
 #include <gtest/gtest.h>

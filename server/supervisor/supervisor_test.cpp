@@ -19,7 +19,7 @@
 namespace tessera::server {
 namespace {
 
-/// Waits for a fact. The bound only turns a hang into a failure.
+/// Waits until `fact` holds. The time limit only turns a hang into a failure.
 bool eventually(const std::function<bool()>& fact) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!fact()) {
@@ -31,7 +31,7 @@ bool eventually(const std::function<bool()>& fact) {
   return true;
 }
 
-/// A "worker" that notes its id and waits for a signal.
+/// A "worker" that writes down its id and waits for a signal.
 SupervisorOptions shellWorkers(const std::filesystem::path& folder, int count, const std::string& script) {
   SupervisorOptions options;
   options.workers = count;
@@ -104,7 +104,7 @@ TEST_F(SupervisorTest, KillTakesTheWholeGroup) {
   supervisor.kill();
   EXPECT_FALSE(supervisor.running());
   EXPECT_TRUE(eventually([&] {
-    // An orphan that nobody reaps yet is a zombie: dead all the same.
+    // An orphan that has not been reaped is a zombie, and counts as dead.
     std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
     std::string pid, name, state;
     return !(stat >> pid >> name >> state) || state == "Z" || state == "X";
@@ -118,7 +118,7 @@ TEST_F(SupervisorTest, KeepsTryingABinaryThatCannotStart) {
   const auto pid = spawnBound({options.binary});
   EXPECT_TRUE(absl::IsNotFound(pid.status())) << pid.status();
   std::filesystem::create_symlink("/bin/sleep", options.binary);
-  // sleep refuses the worker's flags and ends: it was started at last.
+  // sleep rejects the worker's flags and ends; so it was started.
   EXPECT_TRUE(eventually([&] { return endedCount() > 0; }));
 }
 
@@ -156,7 +156,7 @@ TEST(SpawnBound, ChildDiesWithItsParent) {
   pid_t child = 0;
   ASSERT_EQ(read(pids[0], &child, sizeof(child)), static_cast<ssize_t>(sizeof(child)));
   ASSERT_GT(child, 0);
-  // Adopt the orphan, so that its end can be seen.
+  // Adopt the orphan, so that its end can be observed.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::kill(parent, SIGKILL);
   waitpid(parent, nullptr, 0);

@@ -1,4 +1,4 @@
-// Choices that prices do not settle, measured before trees are searched.
+// Graph choices that prices leave open are measured before trees are searched.
 #include "server/workflows/choices.h"
 
 #include <gmock/gmock.h>
@@ -52,8 +52,8 @@ class Choices : public testing::Test {
     return bench.create(request)->id();
   }
 
-  /// The model's time in milliseconds is the product of these for what its pins say; the default takes 1, and what a
-  /// candidate is compared with is the fastest so far.
+  /// Time of the model in milliseconds: the product of these factors for its pins; the default takes 1. A candidate is
+  /// compared with the fastest artifact so far.
   void factors(const std::map<std::string, double>& factors) {
     bench.work.model = [this, factors](const std::string& pins, v1::MeasureTaskResult& result) {
       double ms = 1;
@@ -81,7 +81,7 @@ class Choices : public testing::Test {
     return places;
   }
 
-  /// What is filed of choices: speed by summary, 0 for what failed.
+  /// Records of choices: speed by summary, 0 for a failure.
   std::map<std::string, double> filed() {
     std::map<std::string, double> speeds;
     EXPECT_TRUE(bench.store
@@ -104,7 +104,7 @@ class Choices : public testing::Test {
 
   SchedulerBench bench;
   int requests = 0;
-  std::vector<std::string> tried;  // pins of what was measured
+  std::vector<std::string> tried;  // pins of measured models
   double best_ms = 1;
 };
 
@@ -212,7 +212,7 @@ TEST_F(Choices, TreesAreSearchedOnTopOfThem) {
 }
 
 TEST_F(Choices, ASlotThatWouldIdleSearchesTreesMeanwhile) {
-  bench.registerWorker("other");  // it only has a slot
+  bench.registerWorker("other");  // only adds a slot
   factors({{"\"first\"", 1.1}, {"\"second\"", 1.1}, {"workload a", 0.5}});
   bench.work.trial = [](const std::string& workload, int number, v1::MeasureTaskResult& result) {
     result.set_candidate_ms(0, workload == "a" && number == 1 ? 0.5 : 1.5);
@@ -266,7 +266,7 @@ TEST_F(Choices, WhatTheyChangeIsSearchedAnewAndWhatTheyLeaveGoesOn) {
   };
   const std::string id = tune({"second", "first", "third"});
   std::map<std::string, int> trials;
-  std::set<std::string> before;  // searched while there was a choice to try
+  std::set<std::string> before;  // searched while choices were tried
   for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
     const std::string workload = lease.task().measure().workload_hash();
     if (!workload.empty()) {
@@ -357,7 +357,7 @@ TEST_F(Choices, AThirdOfTheBudgetIsTheirsAndTheSearchHasTheRest) {
     ASSERT_FALSE(lease.task_id().empty());
     ASSERT_TRUE(bench.finish("w", lease).ok());
   }
-  bench.clock.advance(int64_t{101} * 1'000'000);  // of five minutes
+  bench.clock.advance(int64_t{101} * 1'000'000);  // of a budget of five minutes
   bench.registerWorker("w");
   const v1::Job job = finished(id);
   EXPECT_THAT(job.tune_result().choices(1).untaken(), HasSubstr("was used up"));

@@ -1,4 +1,4 @@
-// Compilations that take over what tuning records say.
+// Compilations that use tuning records.
 #include "server/workflows/knowledge.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A record of workload "a" whose tree is told by its `bits`.
+/// A record of workload "a". Its tree is identified by `bits`.
 v1::TuningRecord record(const std::string& id, int bits, double speed, int64_t time_us) {
   v1::TuningRecord result;
   result.set_id(id);
@@ -36,7 +36,7 @@ class KnowledgeTest : public testing::Test {
     ASSERT_TRUE(bench_.store->transact([&](storage::Transaction& tx) { return tx.putRecord(record); }).ok());
   }
 
-  /// Compiles "a b"; the pins of its last plan.
+  /// Compiles "a b"; returns the pins of its last plan.
   std::string compile(const std::string& id, v1::Knowledge::Mode mode, int64_t until_us = 0) {
     v1::CreateJobRequest request = bench_.request(id, "m", "a b");
     request.mutable_compile()->mutable_options()->mutable_knowledge()->set_mode(mode);
@@ -57,7 +57,7 @@ class KnowledgeTest : public testing::Test {
 
   SchedulerBench bench_;
   std::string artifact_;  // of the last compilation
-  int tasks_ = 0;         // that it took
+  int tasks_ = 0;         // of the last compilation
 };
 
 TEST_F(KnowledgeTest, ACompilationTakesTheFastestRightTree) {
@@ -146,7 +146,7 @@ TEST_F(KnowledgeTest, ARecordWithoutATreeIsNotTried) {
   target.set_name("test-target");
   ASSERT_TRUE(bench_.store
                   ->read([&](storage::Reader& reader) -> absl::Status {
-                    auto found = warmStartCandidates(reader, {kDefaultProject, "a", target, 1}, "");
+                    auto found = warmStartCandidates(reader, {kDefaultProject, "a", target, 1}, {});
                     if (found.ok()) EXPECT_EQ(found->trees_size(), 0);
                     return found.status();
                   })

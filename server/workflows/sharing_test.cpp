@@ -1,4 +1,4 @@
-// Built objects that projects share: what two workers made alike, and nothing else.
+// Built objects shared between projects, after two workers have built identical bytes.
 #include "server/workflows/sharing.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ Rules rulesThatShare(bool share = true) {
   return rules;
 }
 
-/// Compiles the units for a project; whatever there is to do is done by this worker.
+/// Compiles the units for a project; this worker runs all tasks.
 v1::Job compiled(SchedulerBench& bench, const std::string& project, const std::string& units,
                  const std::string& worker) {
   const v1::CreateJobRequest request = bench.request("r of " + project, "net", units);
@@ -32,7 +32,7 @@ v1::Job compiled(SchedulerBench& bench, const std::string& project, const std::s
   return done;
 }
 
-/// Registers w1, w2 and w3, with a result of BUILD tasks that may be changed.
+/// Registers w1, w2 and w3, whose results of BUILD tasks can be changed.
 void registerAll(SchedulerBench& bench) {
   for (const char* worker : {"w1", "w2", "w3"}) bench.registerWorker(worker);
 }
@@ -47,7 +47,7 @@ TEST(Sharing, BeginsWithTheSecondWorkerThatMadeTheSame) {
   EXPECT_EQ(shared.compile_result().workloads(), 3);
   EXPECT_EQ(shared.compile_result().workloads_reused(), 2);
   EXPECT_FALSE(shared.cached()) << "artifacts are never shared";
-  // Its own by now: it holds the blobs.
+  // They belong to the project now: it holds the blobs.
   EXPECT_TRUE(bench.store
                   ->read([&](storage::Reader& reader) {
                     EXPECT_GT(reader.usageOf("d")->blobs, 3) << "two objects that were there, and what it made";
@@ -80,7 +80,7 @@ TEST(Sharing, EndsWithAWorkerThatMadeSomethingElse) {
   (void)compiled(bench, "a", "x", "w1");
   (void)compiled(bench, "b", "x", "w2");
   EXPECT_EQ(compiled(bench, "c", "x", "w3").compile_result().workloads_reused(), 1);
-  // A project that wants no earlier object has it built anew, by a worker that lies.
+  // A project that skips the cache has the object built again, by a malicious worker.
   v1::CreateJobRequest anew = bench.request("r of d", "net", "x");
   anew.set_skip_cache(true);
   (void)bench.store->transact([&](storage::Transaction& tx) { return tx.putBlob(anew.compile().model(), "d"); });

@@ -34,7 +34,7 @@ TEST_F(SmallModels, AreDoneInOneAttempt) {
     if (event.has_progress()) told.push_back(event.progress().phase());
   }
   EXPECT_THAT(told, testing::ElementsAre("import", "build", "assemble")) << "as of models that are not small";
-  // Its object serves a model that is not small.
+  // Its object is reused by a model that is not small.
   const v1::Job two = *bench.create(bench.request("r2", "two", "a b"));
   EXPECT_EQ(bench.runAll("w"), 3) << "plan, the other unit, assemble";
   EXPECT_EQ(bench.job(two.id()).compile_result().workloads_reused(), 1);

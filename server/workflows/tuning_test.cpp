@@ -1,4 +1,4 @@
-// A tune job from its request to its result: what a candidate does never ends it, and nothing of one is left.
+// A tune job from request to result: no candidate ends it, and no candidate's blob remains.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ v1::CreateJobRequest tuning(SchedulerBench& bench, const std::string& id, const 
   return request;
 }
 
-/// One is spared for measuring.
+/// A host that can spare one core for measurements.
 v1::HostInfo hostOfTwoCores() {
   v1::HostInfo host;
   host.set_hostname("h");
@@ -48,7 +48,7 @@ std::vector<v1::TuningRecord> records(SchedulerBench& bench) {
   return found;
 }
 
-/// Whether anything in the store, row or file, is a candidate's.
+/// Whether any row or file of a candidate remains.
 bool candidatesAreLeft(SchedulerBench& bench) {
   bool left = false;
   EXPECT_TRUE(bench.blobs
@@ -83,8 +83,8 @@ std::set<std::string> searchTasks(SchedulerBench& bench) {
   return kinds;
 }
 
-/// Worker "w" does all there is to do, with what `run` says; a trial's measurement ends when nothing else is left, the
-/// oldest first. `run` is told how many are under way.
+/// Worker "w" runs all tasks with the results that `run` returns. Measurements of trials end last, the oldest first.
+/// `run` gets the number of those in progress.
 void runMeasuringLast(SchedulerBench& bench, const std::function<v1::TaskResult(const v1::TaskSpec&, size_t)>& run) {
   std::vector<v1::Lease> measurements;
   while (true) {
@@ -106,7 +106,7 @@ TEST(Tuning, TheFastestRightTreeIsCompiled) {
   SchedulerBench bench;
   bench.registerWorker("w");
   bench.work.trial = [](const std::string& workload, int number, Result& result) {
-    if (number == 3) result.set_wrong("off by 7");  // a wrong one that would have been the fastest
+    if (number == 3) result.set_wrong("off by 7");  // wrong; it would have been the fastest
     measured(result, number == 3 ? 0.01 : number == 4 && workload == "a" ? 0.5 : 0.9 + 0.1 * number);
   };
   const std::string id = bench.create(tuning(bench, "m", "a b", 7))->id();
@@ -171,7 +171,7 @@ TEST(Tuning, GoesOnAfterAKillFromTheLastTrial) {
   const std::string id = bench.create(tuning(bench, "m", "a b", 6))->id();
   for (int64_t pid = 2; bench.job(id).state() != v1::Job::SUCCEEDED; ++pid) {
     ASSERT_LT(pid, 200);
-    (void)bench.lease("local-0");  // dies with it
+    (void)bench.lease("local-0");  // lost in the crash
     bench.restart();
     bench.registerWorker("local-0", pid);
     for (int task = 0; task < 2; ++task) {
@@ -239,7 +239,7 @@ TEST(Tuning, TheBudgetEndsItWithWhatWasFound) {
   v1::CreateJobRequest request = tuning(bench, "m", "a", 1000);
   request.mutable_tune()->set_budget_us(30'000'000);
   const std::string id = bench.create(request)->id();
-  while (records(bench).size() < 8) {  // one is of the confirmation
+  while (records(bench).size() < 8) {  // one of them is a confirmation
     ASSERT_TRUE(bench.finish("w", bench.lease("w")).ok());
   }
   bench.clock.advance(31'000'000);
@@ -287,7 +287,7 @@ TEST(Tuning, WhoseTrialsAllWaitToBeTimedLeavesItsPlaceToAnother) {
   SchedulerBench bench;
   bench.registerWorker("w", 1, {}, hostOfTwoCores());
   const std::string id = bench.create(tuning(bench, "m", "a b c d e f", 5))->id();
-  std::optional<v1::Lease> timed;  // the first of all trials, which goes on
+  std::optional<v1::Lease> timed;  // the first of all trials, which continues
   std::vector<std::string> searched;
   for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
     if (!lease.task().measure().workload_hash().empty()) {
@@ -298,7 +298,8 @@ TEST(Tuning, WhoseTrialsAllWaitToBeTimedLeavesItsPlaceToAnother) {
     ASSERT_TRUE(bench.finish("w", lease).ok());
   }
   ASSERT_TRUE(timed.has_value());
-  // One slot keeps two searches under way, and two more behind those: not all six, whose order may change meanwhile.
+  // One slot keeps two searches in progress, and two more because those wait: not all six, whose order may change
+  // meanwhile.
   EXPECT_EQ(searched.size(), 4u);
   EXPECT_EQ(std::set<std::string>(searched.begin(), searched.end()).size(), 4u);
   ASSERT_TRUE(bench.finish("w", *timed).ok());
@@ -368,7 +369,7 @@ TEST(Tuning, AMeasurementSharesItsCoresWithNothing) {
   SchedulerBench bench;
   for (const char* worker : {"w1", "w2", "w3"}) bench.registerWorker(worker, 1, {}, hostOfTwoCores());
   const std::string id = bench.create(tuning(bench, "m", "a", 10))->id();
-  // The whole model is timed before anything is known to be searched: what else runs meanwhile keeps off that core.
+  // The whole model is timed before any search; other tasks stay off the lent core even then.
   while (bench.job(id).progress().phase() != "search") {
     const v1::Lease lease = bench.lease("w1");
     if (lease.task().kind() == v1::MEASURE) {

@@ -1,4 +1,4 @@
-// The artifact of a tune job as it grows, what its searches keep, and what workers cannot do to them.
+// Versions of a tune job's artifact, state of its searches, and attacks of workers on both.
 #include "server/workflows/versions.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class Versions : public testing::Test {
     return job.ok() ? job->id() : "";
   }
 
-  /// Each of the trees numbered so is so many times as fast as the default.
+  /// Speed of the trees with these numbers, relative to the default.
   void speeds(const std::map<std::pair<std::string, int>, double>& speeds) {
     bench.work.trial = [speeds](const std::string& workload, int number, v1::MeasureTaskResult& result) {
       const auto found = speeds.find({workload, number});
@@ -85,7 +85,7 @@ class Versions : public testing::Test {
     ASSERT_FALSE(lease.task_id().empty());
     ASSERT_TRUE(bench.finish("w", lease).ok());
   }
-  /// The next lease of a task that `wanted` says; those before are finished.
+  /// The next lease of a task for which `wanted` holds; finishes the tasks before it.
   v1::Lease until(const std::string& worker, const std::function<bool(const v1::TaskSpec&)>& wanted) {
     for (int i = 0; i < 1000; ++i) {
       v1::Lease lease = bench.lease(worker);
@@ -250,7 +250,7 @@ TEST_F(Versions, AJobsArtifactIsRunByTheJobsName) {
   EXPECT_TRUE(absl::IsNotFound(run(77).status()));
   EXPECT_TRUE(absl::IsNotFound(run(0, "", "another").status())) << "of another project's job nobody hears";
 
-  // What a task runs is what its job said when it was made.
+  // A task runs the artifact that its job had selected when it was created.
   std::multiset<std::string> ran,
       wanted = {bench.job(first->id()).execute().artifact_id(), bench.job(second->id()).execute().artifact_id()};
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -345,7 +345,7 @@ TEST_F(Versions, ChoicesAddVersionsUpToABound) {
   ASSERT_TRUE(bench.store
                   ->transact([&](storage::Transaction& tx) -> absl::Status {
                     auto series = *tx.getSeries(id);
-                    for (int number = 3; number < kMostVersions; ++number) {  // back and forth
+                    for (int number = 3; number < kMostVersions; ++number) {  // alternating
                       v1::ArtifactVersion version = made[number % 2 == 1 ? 0 : 1];
                       version.set_same_as(version.number());
                       version.set_number(number);
@@ -383,7 +383,7 @@ TEST_F(Versions, AKilledServiceGoesOnWithTheVersionItMade) {
   const std::string id = tune("a b", 7);
   for (int64_t pid = 2; bench.job(id).state() != v1::Job::SUCCEEDED; ++pid) {
     ASSERT_LT(pid, 200);
-    (void)bench.lease("local-0");  // dies with it
+    (void)bench.lease("local-0");  // lost in the crash
     bench.restart();
     bench.registerWorker("local-0", pid);
     const v1::Lease lease = bench.lease("local-0");
@@ -450,7 +450,7 @@ TEST_F(Versions, ASearchesRowsStaySmallHoweverLongItGoesOn) {
 
 TEST_F(Versions, HostsThatDifferEndNoSearch) {
   const std::string id = tune("a", 12);
-  // The first batch is proposed; the second cannot be replayed on this host, but on the other one.
+  // The first batch is proposed. This host cannot replay the log for the second one, the other host can.
   const auto second = [](const v1::TaskSpec& task) {
     return task.kind() == v1::SEARCH && task.search().log().batches_size() == 1;
   };
@@ -460,12 +460,12 @@ TEST_F(Versions, HostsThatDifferEndNoSearch) {
   EXPECT_TRUE(bench.lease("w").task_id().empty()) << "it waits for the other one";
   lease = bench.lease("other");
   EXPECT_EQ(lease.task().kind(), v1::SEARCH);
-  // Nor there, and nobody else is left: the search begins anew, and keeps what it has.
+  // The other host cannot either, and there is no third: the search restarts, and keeps its best tree.
   ASSERT_TRUE(bench.report("other", lease, failedResult(v1::Failure::INCOMPATIBLE_HOST)).ok());
   lease = until("other", [](const v1::TaskSpec& task) { return task.kind() == v1::SEARCH; });
   EXPECT_EQ(lease.task().search().log().batches_size(), 0);
   ASSERT_TRUE(bench.finish("other", lease).ok());
-  // A tree that cannot be run on one host is measured on the other; that no host can run it is its outcome.
+  // A tree that cannot run on one host is measured on the other. If no host can run it, that is its outcome.
   lease = until("other", measuresTree);
   ASSERT_TRUE(bench.report("other", lease, failedResult(v1::Failure::INCOMPATIBLE_HOST)).ok());
   EXPECT_EQ(bench.task(lease.task_id()).state(), v1::Task::READY);
