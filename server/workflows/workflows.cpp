@@ -69,10 +69,15 @@ absl::Status Workflows::taskLeased(Step& step, const v1::Task& task, const v1::W
       }
     }
   }
-  if (task.spec().plan().finish_small()) {
-    // After a crash each step is a separate attempt, which shows the step that crashes.
-    const bool finishes = task.crashes() == 0 && takes(worker, v1::BUILD) && takes(worker, v1::ASSEMBLE);
-    lease.mutable_task()->mutable_plan()->set_finish_small(finishes);
+  if (task.spec().plan().finish_small() && task.crashes() > 0) {
+    // After a crash each step is a separate attempt, which shows the step that crashes. Stored, since the specification
+    // becomes the reproducer.
+    v1::Task planning_alone = task;
+    planning_alone.mutable_spec()->mutable_plan()->set_finish_small(false);
+    TESSERA_RETURN_IF_ERROR(step.tx.putTask(planning_alone));
+    lease.mutable_task()->mutable_plan()->set_finish_small(false);
+  } else if (task.spec().plan().finish_small() && !(takes(worker, v1::BUILD) && takes(worker, v1::ASSEMBLE))) {
+    lease.mutable_task()->mutable_plan()->set_finish_small(false);
   }
   // An attempt after a failed one runs every step itself.
   if (task.spec().has_plan() && !actions.empty() && !actions.front().skip_cache() && task.attempt() == 1) {
