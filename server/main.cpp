@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "proto/support/cli11.h"
-#include "proto/support/end_with_parent.h"
 #include "proto/support/log_format.h"
-#include "proto/support/own_folder.h"
+#include "proto/support/parent_exit.h"
+#include "proto/support/private_folder.h"
 #include "proto/support/server_exit.h"
 #include "proto/support/status_macros.h"
 #include "proto/support/worker_exit.h"
@@ -117,7 +117,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   TESSERA_RETURN_IF_ERROR(checkWorkerBinary(flags));
   exit_code = kServerFailed;
   const fs::path data(flags.data_dir);
-  if (absl::Status own = makeDataFolder(flags.data_dir); !own.ok()) {
+  if (absl::Status own = createDataFolder(flags.data_dir); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("--data-dir: ", own.message()));
   }
   Metrics metrics;
@@ -132,7 +132,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
     };
   }
   auto opened = storage::openSqliteStore((data / "tessera.db").string(), store_options);
-  if (!opened.ok() && storage::refusedByContent(opened.status())) {
+  if (!opened.ok() && storage::isForeignOrDamaged(opened.status())) {
     exit_code = kServerOtherData;
   }
   TESSERA_ASSIGN_OR_RETURN(const auto store, std::move(opened));
@@ -182,7 +182,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   // Read by a program that starts this one (`tessera --local`), to check that both are of the same build.
   TESSERA_RETURN_IF_ERROR(
       announce(data / "tesserad.build",
-               absl::StrCat(compilerVersion(), "\n", getpid(), "\n", flags.die_with_parent ? kEndsWithParent : "")));
+               absl::StrCat(compilerVersion(), "\n", getpid(), "\n", flags.die_with_parent ? kExitsWithParent : "")));
   TESSERA_RETURN_IF_ERROR(announce(address_file, address));
   std::printf("tesserad ready on %s\n", address.c_str());
   std::fflush(stdout);
@@ -210,7 +210,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
 }
 
 absl::Status copyData(const Flags& flags) {
-  TESSERA_ASSIGN_OR_RETURN(const storage::BackupFacts facts, flags.backup_to.empty()
+  TESSERA_ASSIGN_OR_RETURN(const storage::BackupStats facts, flags.backup_to.empty()
                                                                  ? storage::restore(flags.restore_from, flags.data_dir)
                                                                  : storage::backUp(flags.data_dir, flags.backup_to));
   std::printf(flags.json ? "{\"blobs\":%lld,\"bytes\":%lld}\n" : "copied %lld blobs, %lld bytes, and the database\n",
@@ -247,7 +247,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& parse_error) {
     return app.exit(parse_error) == 0 ? 0 : kServerUsage;
   }
-  if (flags.die_with_parent && !tessera::endWithParent(SIGTERM)) {
+  if (flags.die_with_parent && !tessera::signalOnParentExit(SIGTERM)) {
     return 0;
   }
   absl::Status status = setUpLog(flags);

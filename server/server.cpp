@@ -32,21 +32,21 @@ constexpr auto kScrubInterval = std::chrono::hours(24);
 constexpr auto kScrubPause = std::chrono::minutes(1);
 
 /// Logs a line for each job that ended, and counts observations.
-class Chronicle : public Observer {
+class ObservationLog : public Observer {
  public:
-  explicit Chronicle(Metrics* metrics) : metrics_(metrics) {}
+  explicit ObservationLog(Metrics* metrics) : metrics_(metrics) {}
 
   void happened(const Observations& seen) override {
     for (const Observations::End& end : seen.ends) {
       const std::string state = labelOf(v1::Job::State_Name(end.state));
       const std::string reason =
           end.reason == v1::Failure::REASON_UNSPECIFIED ? "" : v1::Failure::Reason_Name(end.reason);
-      const LogAbout about({{"job", end.job_id},
-                            {"request_id", end.request_id},
-                            {"client", end.client},
-                            {"kind", end.kind},
-                            {"state", state},
-                            {"reason", reason}});
+      const LogContext about({{"job", end.job_id},
+                              {"request_id", end.request_id},
+                              {"client", end.client},
+                              {"kind", end.kind},
+                              {"state", state},
+                              {"reason", reason}});
       spdlog::info("{} job {} of {}: {}{}{} after {:.3f} s{}", end.kind, end.job_id, end.client, state,
                    reason.empty() ? "" : ", ", reason, end.took_s, end.cached ? ", from the cache" : "");
     }
@@ -115,7 +115,7 @@ class GrpcServer : public Server {
                  *options_.signing_key,
                  std::make_shared<ConcurrencyLimiter>(options_.max_connections, options_.max_connections_of_one)},
         clients_(backend_, GrpcEndpoint::For::kClients, options.gate),
-        insiders_(backend_, GrpcEndpoint::For::kWorkersAndOperator, withoutAnonymous(options.gate)),
+        worker_endpoint_(backend_, GrpcEndpoint::For::kWorkersAndOperator, withoutAnonymous(options.gate)),
         browsers_(backend_, GrpcEndpoint::For::kClients, behindWeb(options.gate)) {
     scheduler_.setObserver(&chronicle_);
   }
@@ -131,7 +131,7 @@ class GrpcServer : public Server {
     TESSERA_RETURN_IF_ERROR(scheduler_.recover(localWorkerPrefix(options_.name)));
     TESSERA_RETURN_IF_ERROR(openEndpoint(clients_, {}, options_.listen, addresses_));
     std::vector<std::string> inside;
-    TESSERA_RETURN_IF_ERROR(openEndpoint(insiders_, options_.private_listen, options_.worker_listen, inside));
+    TESSERA_RETURN_IF_ERROR(openEndpoint(worker_endpoint_, options_.private_listen, options_.worker_listen, inside));
     private_address_ = inside.front();
     worker_addresses_.assign(inside.begin() + 1, inside.end());
     TESSERA_RETURN_IF_ERROR(openWeb());
@@ -161,7 +161,7 @@ class GrpcServer : public Server {
       monitoring_->drain();
     }
     clients_.leave();
-    insiders_.leave();
+    worker_endpoint_.leave();
   }
 
   absl::Status reopenAuditLog() override { return audit_ ? audit_->reopen() : absl::OkStatus(); }
@@ -187,7 +187,7 @@ class GrpcServer : public Server {
     browsers_.stop(grace_ms);
     web_ends.join();
     clients_.stop(grace_ms);
-    insiders_.stop(grace_ms);
+    worker_endpoint_.stop(grace_ms);
     if (monitoring_) {
       monitoring_->stop();
     }
@@ -213,7 +213,7 @@ class GrpcServer : public Server {
   }
 
   static GatePolicy behindWeb(GatePolicy policy) {
-    policy.behind_web = true;
+    policy.from_gateway = true;
     return policy;
   }
 
@@ -246,7 +246,7 @@ class GrpcServer : public Server {
     if (options_.metrics_need_token) {
       options.authorize = [this](const std::string& secret) -> absl::Status {
         TESSERA_ASSIGN_OR_RETURN(const Caller caller, tokens_.find(secret));
-        return may(caller.role, Right::kLook)
+        return may(caller.role, Right::kRead)
                    ? absl::OkStatus()
                    : absl::PermissionDeniedError(absl::StrCat(caller.name, " may not look here"));
       };
@@ -318,7 +318,7 @@ class GrpcServer : public Server {
                            },
                        .damaged =
                            [this](const std::string& sha256, const std::string& why) {
-                             const LogAbout about({{"blob", sha256}});
+                             const LogContext about({{"blob", sha256}});
                              spdlog::error("{}", why);
                              if (options_.metrics != nullptr) {
                                options_.metrics->foundDamaged();
@@ -352,7 +352,7 @@ class GrpcServer : public Server {
   Executor control_;
   Executor blob_io_;
   TargetCatalog targets_;
-  Chronicle chronicle_;
+  ObservationLog chronicle_;
   const Workflows workflows_{};
   Scheduler scheduler_;
   TokenBook tokens_;
@@ -360,8 +360,8 @@ class GrpcServer : public Server {
   Collector collector_;
   const Backend backend_;
   GrpcEndpoint clients_;
-  GrpcEndpoint insiders_;  ///< for workers, and the operator of this machine
-  GrpcEndpoint browsers_;  ///< for callers of the web gateway
+  GrpcEndpoint worker_endpoint_;  ///< for workers, and the operator of this machine
+  GrpcEndpoint browsers_;         ///< for callers of the web gateway
   std::unique_ptr<gateway::Gateway> web_;
   std::unique_ptr<Monitoring> monitoring_;
   std::vector<std::string> addresses_, worker_addresses_, web_addresses_, metrics_addresses_;

@@ -12,8 +12,8 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "proto/messages/blob_place.h"
-#include "proto/support/own_folder.h"
+#include "proto/messages/blob_path.h"
+#include "proto/support/private_folder.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
 #include "storage/composed_file.h"
@@ -40,7 +40,7 @@ absl::Status flush(const fs::path& folder) {
 }
 
 /// Path of a blob's file relative to either blob folder.
-fs::path placeOf(const std::string& sha256) { return fs::path(blobPlace(sha256)); }
+fs::path placeOf(const std::string& sha256) { return fs::path(blobRelativePath(sha256)); }
 
 /// Copies a file. std::filesystem::copy_file would report a full disk as an I/O error of the source file.
 absl::Status writeAll(File& from, const fs::path& to) {
@@ -74,7 +74,7 @@ absl::Status copyBlob(const fs::path& root, const fs::path& from, const std::str
 }
 
 /// Copies the blobs that `to` does not have yet.
-absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupFacts& facts) {
+absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupStats& facts) {
   std::error_code error;
   if (!fs::exists(from, error)) return absl::OkStatus();
   for (auto entry = fs::recursive_directory_iterator(from, error);
@@ -168,7 +168,7 @@ class FolderLock {
   ~FolderLock() {
     if (file_ >= 0) close(file_);
   }
-  [[nodiscard]] bool isHeld() const { return file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0; }
+  [[nodiscard]] bool isFolderInUse() const { return file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0; }
 
  private:
   int file_;
@@ -176,16 +176,16 @@ class FolderLock {
 
 }  // namespace
 
-absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::string& folder) {
+absl::StatusOr<BackupStats> backUp(const std::string& data_folder, const std::string& folder) {
   const fs::path data(data_folder), to(folder);
   if (!fs::exists(data / "tessera.db")) {
     return absl::NotFoundError(absl::StrCat("there is no ", (data / "tessera.db").string()));
   }
   TESSERA_RETURN_IF_ERROR(checkIsNoDataFolder(data, to));
-  TESSERA_RETURN_IF_ERROR(makeOwnFolder(folder, {"tessera.db", "blobs"}));
+  TESSERA_RETURN_IF_ERROR(createPrivateFolder(folder, {"tessera.db", "blobs"}));
   const FolderLock lock(to);
-  if (!lock.isHeld()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
-  BackupFacts facts;
+  if (!lock.isFolderInUse()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
+  BackupStats facts;
   const fs::path fresh = to / "tessera.db.new";
   // Copy blobs before the snapshot, so that the second pass, after it, is short.
   absl::Status status = copyBlobs(data / "blobs", to / "blobs", facts);
@@ -204,7 +204,7 @@ absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::st
   return facts;
 }
 
-absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string& data_folder) {
+absl::StatusOr<BackupStats> restore(const std::string& folder, const std::string& data_folder) {
   const fs::path from(folder), data(data_folder);
   if (!fs::exists(from / "tessera.db")) {
     return absl::NotFoundError(absl::StrCat(folder, " is not a backup: it has no tessera.db"));
@@ -213,8 +213,8 @@ absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string
     return absl::FailedPreconditionError(
         absl::StrCat(data_folder, " contains a database; move it away, or name another folder"));
   }
-  TESSERA_RETURN_IF_ERROR(makeOwnFolder(data_folder, {"blobs", "signing.key"}));
-  BackupFacts facts;
+  TESSERA_RETURN_IF_ERROR(createPrivateFolder(data_folder, {"blobs", "signing.key"}));
+  BackupStats facts;
   const fs::path fresh = data / "tessera.db.new";
   absl::Status status = copyBlobs(from / "blobs", data / "blobs", facts);
   if (status.ok()) status = copyDatabase(from / "tessera.db", fresh);

@@ -8,7 +8,7 @@
 namespace tessera::storage {
 
 /// Amount of data that a backup or a restore copied.
-struct BackupFacts {
+struct BackupStats {
   int64_t blobs = 0;  ///< blob files copied; existing copies are kept. Small blobs are in the database
   int64_t bytes = 0;
 };
@@ -21,9 +21,9 @@ struct BackupFacts {
 /// younger than anything a garbage collection deletes. ABORTED: a blob was deleted nevertheless (during a copy of many
 /// hours), or another backup into `folder` is running; retry. INVALID_ARGUMENT: `folder` is in the data folder.
 /// FAILED_PRECONDITION: a service has used `folder`.
-absl::StatusOr<BackupFacts> backUp(const std::string& data_folder, const std::string& folder);
+absl::StatusOr<BackupStats> backUp(const std::string& data_folder, const std::string& folder);
 
 /// Creates a data folder from a backup. FAILED_PRECONDITION if it contains a database.
-absl::StatusOr<BackupFacts> restore(const std::string& folder, const std::string& data_folder);
+absl::StatusOr<BackupStats> restore(const std::string& folder, const std::string& data_folder);
 
 }  // namespace tessera::storage

@@ -28,7 +28,7 @@ bool isHexByte(const std::string& name) {
 absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& root, const BlobStoreOptions& options) {
   FileSystem& files = options.files ? *options.files : systemFiles();
   std::unique_ptr<BlobFolder> folder(new BlobFolder(root, files));
-  for (const std::string& path : {root, root + "/" + kUnfinishedBlobs, root + "/parts", root + "/corrupt"}) {
+  for (const std::string& path : {root, root + "/" + kPartialBlobsFolder, root + "/parts", root + "/corrupt"}) {
     TESSERA_RETURN_IF_ERROR(files.makeFolder(path));
   }
   // Sync the parent as well, since this call may have created the root.
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<BlobFolder>> BlobFolder::open(const std::string& 
   TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> stale, folder->stalePartials(options.partial_lifetime_seconds));
   for (const std::string& name : stale) (void)files.remove(folder->partialPath(name));
   // The worker that placed a file has ended with the service or will place it again.
-  absl::Status swept = folder->forEachPartial([&](const std::string& name, const FileFacts&) {
+  absl::Status swept = folder->forEachPartial([&](const std::string& name, const FileInfo&) {
     if (isPlaced(name)) (void)files.remove(folder->partialPath(name));
   });
   if (swept.ok()) swept = folder->sweepParts();
@@ -54,24 +54,24 @@ bool BlobFolder::isUpload(const std::string& partial_name) {
 
 bool BlobFolder::isPlaced(const std::string& partial_name) {
   const size_t dot = partial_name.find('.');
-  const size_t number = dot + std::string_view(kPlacedBlob).size();
+  const size_t number = dot + std::string_view(kPlacedBlobInfix).size();
   return dot != std::string::npos && isSha256(partial_name.substr(0, dot)) &&
-         partial_name.compare(dot, number - dot, kPlacedBlob) == 0 && partial_name.size() > number &&
+         partial_name.compare(dot, number - dot, kPlacedBlobInfix) == 0 && partial_name.size() > number &&
          partial_name.find_first_not_of("0123456789-", number) == std::string::npos;
 }
 
 absl::Status BlobFolder::forEachPartial(
-    const std::function<void(const std::string& name, const FileFacts& facts)>& visit) {
+    const std::function<void(const std::string& name, const FileInfo& facts)>& visit) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> names, files_.list(partialPath("")));
   for (const std::string& name : names) {
-    if (absl::StatusOr<FileFacts> facts = files_.look(partialPath(name)); facts.ok()) visit(name, *facts);
+    if (absl::StatusOr<FileInfo> facts = files_.look(partialPath(name)); facts.ok()) visit(name, *facts);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> BlobFolder::stalePartials(int64_t lifetime_seconds) {
   std::vector<std::string> stale;
-  absl::Status status = forEachPartial([&](const std::string& name, const FileFacts& facts) {
+  absl::Status status = forEachPartial([&](const std::string& name, const FileInfo& facts) {
     if ((!isUpload(name) && !isPlaced(name)) || time(nullptr) - facts.modified_s > lifetime_seconds)
       stale.push_back(name);
   });
@@ -84,7 +84,7 @@ std::string BlobFolder::folderOf(const std::string& sha256) const {
 }
 
 std::string BlobFolder::blobPath(const std::string& sha256) const {
-  return absl::StrCat(root_, "/", blobPlace(sha256));
+  return absl::StrCat(root_, "/", blobRelativePath(sha256));
 }
 
 absl::StatusOr<std::unique_ptr<File>> BlobFolder::openBlob(const std::string& sha256) const {
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<File>> BlobFolder::openBlob(const std::string& sh
 absl::StatusOr<int64_t> BlobFolder::blobSize(const std::string& sha256) const {
   // The name may come from a request; only a valid digest may become part of a path.
   if (isSha256(sha256)) {
-    absl::StatusOr<FileFacts> facts = files_.look(blobPath(sha256));
+    absl::StatusOr<FileInfo> facts = files_.look(blobPath(sha256));
     if (facts.ok()) return facts->size;
     if (!absl::IsNotFound(facts.status())) return facts.status();
     absl::StatusOr<std::unique_ptr<File>> composed = openComposed(files_, root_, sha256);
@@ -124,7 +124,7 @@ absl::Status BlobFolder::ensureFolder(const std::string& sha256) {
   return status;
 }
 
-void BlobFolder::noteDurable(const std::string& sha256) {
+void BlobFolder::markDurable(const std::string& sha256) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (durable_.size() >= kMaxRemembered) durable_.clear();
   durable_.insert(sha256);
@@ -135,7 +135,7 @@ absl::Status BlobFolder::publish(const std::string& partial_name, const std::str
   TESSERA_RETURN_IF_ERROR(files_.rename(partialPath(partial_name), blobPath(sha256)));
   absl::Status status = files_.syncFolder(folderOf(sha256));
   if (status.ok()) {
-    noteDurable(sha256);
+    markDurable(sha256);
     return status;
   }
   // Remove the file, unless an earlier put() of the same bytes made the name durable; then both files are whole.
@@ -155,7 +155,7 @@ absl::Status BlobFolder::publishComposed(const std::string& partial_name, const 
   if (status.ok()) status = files_.rename(partialPath(partial_name), recipePath(root_, sha256));
   if (status.ok()) status = files_.syncFolder(folderOf(sha256));
   if (status.ok()) {
-    noteDurable(sha256);
+    markDurable(sha256);
     return status;
   }
   (void)files_.remove(recipePath(root_, sha256));
@@ -186,7 +186,7 @@ absl::Status BlobFolder::confirm(const std::string& sha256) {
   }
   absl::Status status = ensureFolder(sha256);
   if (status.ok()) status = files_.syncFolder(folderOf(sha256));
-  if (status.ok()) noteDurable(sha256);
+  if (status.ok()) markDurable(sha256);
   return status;
 }
 
@@ -203,7 +203,7 @@ absl::Status BlobFolder::remove(const std::string& sha256) {
 }
 
 absl::Status BlobFolder::forEach(
-    const std::function<absl::Status(const std::string& sha256, const FileFacts& facts)>& visit) {
+    const std::function<absl::Status(const std::string& sha256, const FileInfo& facts)>& visit) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> outer, files_.list(root_));
   for (const std::string& first : outer) {
     if (!isHexByte(first)) continue;
@@ -216,7 +216,7 @@ absl::Status BlobFolder::forEach(
         const std::string sha256 = name.substr(0, name.find('.'));
         const bool composed = name == sha256 + kRecipeSuffix;
         if (!isSha256(sha256) || (name != sha256 && !composed)) continue;
-        absl::StatusOr<FileFacts> facts = files_.look(absl::StrCat(root_, "/", first, "/", second, "/", name));
+        absl::StatusOr<FileInfo> facts = files_.look(absl::StrCat(root_, "/", first, "/", second, "/", name));
         if (composed && facts.ok()) {
           if (files_.look(blobPath(sha256)).ok()) continue;  // also a plain file, which is visited as such
           const int64_t modified_s = facts->modified_s;
@@ -234,27 +234,27 @@ absl::Status BlobFolder::forEach(
   return absl::OkStatus();
 }
 
-std::string BlobFolder::asidePath(const std::string& sha256) {
+std::string BlobFolder::quarantinePath(const std::string& sha256) {
   return absl::StrCat(root_, "/corrupt/", sha256, ".", time(nullptr), ".", ++set_aside_);
 }
 
-absl::Status BlobFolder::keepAside(const std::string& sha256, std::string_view bytes) {
+absl::Status BlobFolder::quarantineBytes(const std::string& sha256, std::string_view bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto file = files_.open(asidePath(sha256), FileSystem::Access::kReadWriteCreate);
+  auto file = files_.open(quarantinePath(sha256), FileSystem::Access::kReadWriteCreate);
   return file.ok() ? (*file)->writeAt(0, bytes) : file.status();
 }
 
-absl::Status BlobFolder::setAside(const std::string& sha256, const File& read) {
+absl::Status BlobFolder::quarantine(const std::string& sha256, const File& read) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::string path = blobPath(sha256);
-  absl::StatusOr<FileFacts> named = files_.look(path);
+  absl::StatusOr<FileInfo> named = files_.look(path);
   const bool composed = absl::IsNotFound(named.status());
   if (composed) named = files_.look(path = recipePath(root_, sha256));
-  absl::StatusOr<FileFacts> opened = read.facts();
+  absl::StatusOr<FileInfo> opened = read.facts();
   // The identity check keeps an intact file that was uploaded under this name since.
   if (!named.ok() || !opened.ok() || named->identity != opened->identity) return absl::OkStatus();
   durable_.erase(sha256);
-  TESSERA_RETURN_IF_ERROR(files_.rename(path, asidePath(sha256)));
+  TESSERA_RETURN_IF_ERROR(files_.rename(path, quarantinePath(sha256)));
   if (composed) removeParts(sha256);
   return files_.syncFolder(folderOf(sha256));
 }

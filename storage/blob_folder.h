@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "proto/messages/blob_place.h"
+#include "proto/messages/blob_path.h"
 #include "storage/blob_store.h"
 #include "storage/file_system.h"
 
@@ -22,7 +22,7 @@ class BlobFolder {
   static absl::StatusOr<std::unique_ptr<BlobFolder>> open(const std::string& root, const BlobStoreOptions& options);
 
   std::string blobPath(const std::string& sha256) const;
-  std::string partialPath(const std::string& name) const { return root_ + "/" + kUnfinishedBlobs + "/" + name; }
+  std::string partialPath(const std::string& name) const { return root_ + "/" + kPartialBlobsFolder + "/" + name; }
 
   /// Size of the blob in bytes; NOT_FOUND if it does not exist.
   absl::StatusOr<int64_t> blobSize(const std::string& sha256) const;
@@ -49,24 +49,24 @@ class BlobFolder {
   absl::Status remove(const std::string& sha256);
 
   /// Visits all blobs; stops at the first error.
-  absl::Status forEach(const std::function<absl::Status(const std::string& sha256, const FileFacts& facts)>& visit);
+  absl::Status forEach(const std::function<absl::Status(const std::string& sha256, const FileInfo& facts)>& visit);
 
   /// Moves a damaged blob aside, if its name still refers to the file that was read. An intact copy may have been
   /// uploaded since.
-  absl::Status setAside(const std::string& sha256, const File& read);
+  absl::Status quarantine(const std::string& sha256, const File& read);
 
   /// Keeps the bytes of a damaged blob row for an operator.
-  absl::Status keepAside(const std::string& sha256, std::string_view bytes);
+  absl::Status quarantineBytes(const std::string& sha256, std::string_view bytes);
 
   /// Blobs with a damaged file and no intact one.
   absl::StatusOr<std::vector<std::string>> damaged() const;
 
   /// Whether a partial file is a resumable upload: its name is a digest, or a digest and a project.
   static bool isUpload(const std::string& partial_name);
-  /// Whether a partial file was placed by a worker (kPlacedBlob).
+  /// Whether a partial file was placed by a worker (kPlacedBlobInfix).
   static bool isPlaced(const std::string& partial_name);
   /// Visits all partial files.
-  absl::Status forEachPartial(const std::function<void(const std::string& name, const FileFacts& facts)>& visit);
+  absl::Status forEachPartial(const std::function<void(const std::string& name, const FileInfo& facts)>& visit);
   /// Names of partial files that were unused for the lifetime or cannot be resumed.
   absl::StatusOr<std::vector<std::string>> stalePartials(int64_t lifetime_seconds);
 
@@ -74,12 +74,12 @@ class BlobFolder {
   BlobFolder(std::string root, FileSystem& files)
       : root_(std::move(root)), files_(files), folder_is_durable_(65536, false), outer_is_durable_(256, false) {}
   std::string folderOf(const std::string& sha256) const;
-  std::string asidePath(const std::string& sha256);
+  std::string quarantinePath(const std::string& sha256);
   void removeParts(const std::string& sha256);
   /// Removes part files without a recipe, left by an interrupted composition or removal.
   absl::Status sweepParts();
   absl::Status ensureFolder(const std::string& sha256);
-  void noteDurable(const std::string& sha256);
+  void markDurable(const std::string& sha256);
 
   const std::string root_;
   FileSystem& files_;

@@ -8,26 +8,26 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/messages/blob_place.h"
+#include "proto/messages/blob_path.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
 #include "storage/blob_folder.h"
 #include "storage/blob_rows.h"
 #include "storage/blob_uploads.h"
 #include "storage/file_system.h"
-#include "storage/room.h"
+#include "storage/space_accounting.h"
 
 namespace tessera::storage {
 namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 
-std::string partialName(const std::string& sha256, const BlobStore::Sender& sender) {
+std::string partialName(const std::string& sha256, const BlobStore::Uploader& sender) {
   return sender.project.empty() ? sha256 : absl::StrCat(sha256, ".", sender.project);
 }
 
 /// Name of a concurrent upload's partial file. It cannot be resumed after a restart. Room reads the project from it.
-std::string besideNameOf(const std::string& sha256, int64_t number, const BlobStore::Sender& sender) {
+std::string concurrentPartialName(const std::string& sha256, int64_t number, const BlobStore::Uploader& sender) {
   return partialName(absl::StrCat(sha256, "-", number), sender);
 }
 
@@ -52,10 +52,10 @@ class FileBlobStore : public BlobStore {
     return missing;
   }
 
-  absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Sender& sender) override {
+  absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Uploader& sender) override {
     TESSERA_RETURN_IF_ERROR(check(digest));
-    if (absl::StatusOr<int64_t> size = this->size(digest.sha256()); size.ok() && !sender.must_prove) return size;
-    absl::StatusOr<FileFacts> partial =
+    if (absl::StatusOr<int64_t> size = this->size(digest.sha256()); size.ok() && !sender.require_proof) return size;
+    absl::StatusOr<FileInfo> partial =
         folder_->files().look(folder_->partialPath(partialName(digest.sha256(), sender)));
     if (absl::IsNotFound(partial.status())) return 0;
     if (!partial.ok()) return partial.status();
@@ -63,19 +63,21 @@ class FileBlobStore : public BlobStore {
   }
 
   absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset,
-                                                      const Sender& sender) override {
+                                                      const Uploader& sender) override {
     TESSERA_RETURN_IF_ERROR(check(digest));
     const std::string& sha256 = digest.sha256();
     absl::StatusOr<bool> present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
-    if (*present && !sender.must_prove) return noUpload(sha256);
+    if (*present && !sender.require_proof) return noUpload(sha256);
     // Only from offset 0: a kept prefix is resumed as if the blob did not exist.
-    if (*present && offset == 0) return std::make_unique<Proof>(digest, confirmation(sha256));
+    if (*present && offset == 0) return std::make_unique<ProofUpload>(digest, confirmation(sha256));
     const std::string resumed = partialName(sha256, sender);
     // If another upload is in progress, perhaps of a client that is gone, use a separate partial file.
     const bool alone = uploads_.start(resumed);
-    const std::string name = alone ? resumed : besideNameOf(sha256, ++puts_, sender);
-    const auto release = [this, sha256, name, resumed, alone] { alone ? end(name) : endBeside(sha256, name, resumed); };
+    const std::string name = alone ? resumed : concurrentPartialName(sha256, ++puts_, sender);
+    const auto release = [this, sha256, name, resumed, alone] {
+      alone ? end(name) : endConcurrent(sha256, name, resumed);
+    };
     auto upload =
         std::make_unique<FileUpload>(PartialUpload::Place{*folder_, room_, digest, name, release, publishing_,
                                                           rows_.takes(digest.size_bytes()) ? &rows_ : nullptr},
@@ -83,7 +85,7 @@ class FileBlobStore : public BlobStore {
     // Check again: an upload that has just ended may have created the blob.
     present = presentAs(digest, sender);
     if (!present.ok()) return present.status();
-    if (*present && !sender.must_prove) return noUpload(sha256);
+    if (*present && !sender.require_proof) return noUpload(sha256);
     TESSERA_ASSIGN_OR_RETURN(int64_t committed, committedBytes(digest, sender));
     // The other upload may have progressed since the client asked.
     if (offset != 0 && (alone ? offset != committed : offset > committed)) {
@@ -96,7 +98,7 @@ class FileBlobStore : public BlobStore {
   }
 
   absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest, const std::vector<Part>& parts,
-                                                        Hashed hashed) override {
+                                                        DigestSource hashed) override {
     TESSERA_ASSIGN_OR_RETURN(bool present, beginWhole(digest));
     if (present) return noUpload(digest.sha256());
     int64_t total = 0, shared = 0;
@@ -132,9 +134,9 @@ class FileBlobStore : public BlobStore {
     if (present) return noUpload(digest.sha256());
     if (!BlobFolder::isPlaced(name) || !absl::StartsWith(name, digest.sha256())) {
       return absl::InvalidArgumentError(
-          absl::StrCat("placed: found \"", name, "\"; accepted: ", digest.sha256(), kPlacedBlob, " and a number"));
+          absl::StrCat("placed: found \"", name, "\"; accepted: ", digest.sha256(), kPlacedBlobInfix, " and a number"));
     }
-    TESSERA_ASSIGN_OR_RETURN(FileFacts facts, folder_->files().look(folder_->partialPath(name)));
+    TESSERA_ASSIGN_OR_RETURN(FileInfo facts, folder_->files().look(folder_->partialPath(name)));
     if (facts.size != digest.size_bytes()) {
       return absl::DataLossError(absl::StrCat("the file placed for ", digest.sha256(), " has ", facts.size, " bytes"));
     }
@@ -146,7 +148,7 @@ class FileBlobStore : public BlobStore {
   }
 
   int64_t unfinishedBytes(const std::string& project, const std::string& but_sha256) override {
-    return room_.unfinishedOf(project, partialName(but_sha256, {project}));
+    return room_.uploadBytesOf(project, partialName(but_sha256, {project}));
   }
 
   absl::StatusOr<v1::Digest> put(std::string_view bytes) override {
@@ -191,7 +193,7 @@ class FileBlobStore : public BlobStore {
     absl::Status status = rows_.forEach(
         [&](const RowBlob& blob) { return visit(blob.sha256, blob.size, std::max<int64_t>(0, now - blob.time_s)); });
     if (!status.ok()) return status;
-    return folder_->forEach([&](const std::string& sha256, const FileFacts& facts) {
+    return folder_->forEach([&](const std::string& sha256, const FileInfo& facts) {
       if (rows_.size(sha256).ok()) return absl::OkStatus();  // also a row, visited above
       return visit(sha256, facts.size, std::max<int64_t>(0, now - facts.modified_s));
     });
@@ -235,9 +237,9 @@ class FileBlobStore : public BlobStore {
   /// Counts existing files for quotas: partial files always, blobs only if there is a total quota.
   absl::Status count() {
     absl::Status status = folder_->forEachPartial(
-        [this](const std::string& name, const FileFacts& facts) { room_.leave(name, facts.size); });
+        [this](const std::string& name, const FileInfo& facts) { room_.leave(name, facts.size); });
     if (!status.ok() || options_.max_total_bytes == 0) return status;
-    return folder_->forEach([this](const std::string&, const FileFacts& facts) {
+    return folder_->forEach([this](const std::string&, const FileInfo& facts) {
       room_.addBlobs(facts.size);
       return absl::OkStatus();
     });
@@ -251,11 +253,11 @@ class FileBlobStore : public BlobStore {
     const absl::StatusOr<int64_t> row = rows_.size(sha256);
     return absl::IsNotFound(row.status()) ? folder_->confirm(sha256) : row.status();
   }
-  NoUpload::Confirm confirmation(const std::string& sha256) {
+  ExistingBlobUpload::Confirm confirmation(const std::string& sha256) {
     return [this, sha256] { return confirm(sha256); };
   }
   std::unique_ptr<Upload> noUpload(const std::string& sha256) {
-    return std::make_unique<NoUpload>(confirmation(sha256));
+    return std::make_unique<ExistingBlobUpload>(confirmation(sha256));
   }
 
   absl::Status putFile(const v1::Digest& digest, std::string_view bytes) {
@@ -276,7 +278,7 @@ class FileBlobStore : public BlobStore {
     const absl::StatusOr<std::string> row = rows_.get(sha256);
     if (absl::IsNotFound(row.status()) || folder_->blobSize(sha256).ok()) return absl::OkStatus();
     if (!row.ok()) return row.status();
-    if (sha256Hex(*row) != sha256) return setRowAside(sha256, *row);
+    if (sha256Hex(*row) != sha256) return quarantineRow(sha256, *row);
     v1::Digest digest;
     digest.set_sha256(sha256);
     digest.set_size_bytes(static_cast<int64_t>(row->size()));
@@ -284,8 +286,8 @@ class FileBlobStore : public BlobStore {
   }
 
   /// Moves aside a row whose bytes do not match the digest. Returns DATA_LOSS.
-  absl::Status setRowAside(const std::string& sha256, const std::string& found) {
-    absl::Status aside = folder_->keepAside(sha256, found);
+  absl::Status quarantineRow(const std::string& sha256, const std::string& found) {
+    absl::Status aside = folder_->quarantineBytes(sha256, found);
     aside.Update(rows_.removeDamaged(sha256, found));
     return damage(sha256, aside);
   }
@@ -328,12 +330,12 @@ class FileBlobStore : public BlobStore {
   }
 
   /// Whether the blob exists; INVALID_ARGUMENT if it exists with another size.
-  absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Sender& sender) {
+  absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Uploader& sender) {
     absl::StatusOr<int64_t> size = this->size(digest.sha256());
     if (absl::IsNotFound(size.status())) return false;
     if (!size.ok()) return size.status();
     if (*size == digest.size_bytes()) return true;
-    if (sender.must_prove) return false;  // no bytes can match the digest; do not reveal the stored size
+    if (sender.require_proof) return false;  // no bytes can match the digest; do not reveal the stored size
     return absl::InvalidArgumentError(absl::StrCat("digest: found ", digest.sha256(), " of ", digest.size_bytes(),
                                                    " bytes; accepted: its size, which is ", *size));
   }
@@ -341,7 +343,7 @@ class FileBlobStore : public BlobStore {
   /// Called when a partial file has no writer any more: accounts for its size, and removes it if empty.
   void end(const std::string& name) {
     const std::string path = folder_->partialPath(name);
-    const absl::StatusOr<FileFacts> left = folder_->files().look(path);
+    const absl::StatusOr<FileInfo> left = folder_->files().look(path);
     if (left.ok() && left->size == 0) (void)folder_->files().remove(path);
     if (left.ok() || absl::IsNotFound(left.status())) room_.leave(name, left.ok() ? left->size : 0);
     uploads_.end(name);
@@ -349,11 +351,11 @@ class FileBlobStore : public BlobStore {
 
   /// Likewise for a concurrent upload. If the partial file `resumed` is free by now, the longer of the two is kept for
   /// the next upload to resume.
-  void endBeside(const std::string& sha256, const std::string& name, const std::string& resumed) {
+  void endConcurrent(const std::string& sha256, const std::string& name, const std::string& resumed) {
     FileSystem& files = folder_->files();
-    const absl::StatusOr<FileFacts> left = files.look(folder_->partialPath(name));
+    const absl::StatusOr<FileInfo> left = files.look(folder_->partialPath(name));
     if (left.ok() && left->size > 0 && !contains(sha256) && uploads_.start(resumed)) {
-      const absl::StatusOr<FileFacts> other = files.look(folder_->partialPath(resumed));
+      const absl::StatusOr<FileInfo> other = files.look(folder_->partialPath(resumed));
       const int64_t others = other.ok() ? other->size : absl::IsNotFound(other.status()) ? 0 : left->size;
       if (left->size > others) (void)files.rename(folder_->partialPath(name), folder_->partialPath(resumed));
       end(resumed);
@@ -399,7 +401,7 @@ class FileBlobStore : public BlobStore {
   BlobRows rows_;
   ActiveUploads uploads_, publishing_;
   std::atomic<int64_t> puts_ = 0;
-  Room room_;
+  SpaceAccounting room_;
 };
 
 absl::Status FileBlobStore::getRow(const std::string& sha256, const std::string& bytes, int64_t offset, int64_t limit,
@@ -407,7 +409,7 @@ absl::Status FileBlobStore::getRow(const std::string& sha256, const std::string&
   const auto size = static_cast<int64_t>(bytes.size());
   TESSERA_RETURN_IF_ERROR(checkRange(sha256, offset, limit, size));
   const int64_t length = limit == 0 ? size - offset : std::min(limit, size - offset);
-  if (length == size && sha256Hex(bytes) != sha256) return setRowAside(sha256, bytes);
+  if (length == size && sha256Hex(bytes) != sha256) return quarantineRow(sha256, bytes);
   if (length == 0) return absl::OkStatus();
   return sink(std::string_view(bytes).substr(static_cast<size_t>(offset), static_cast<size_t>(length)));
 }
@@ -419,7 +421,7 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
   if (absl::StatusOr<int64_t> size = folder_->blobSize(sha256); !size.ok()) return size.status();
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<File> opened, folder_->openBlob(sha256));
   const File& file = *opened;
-  TESSERA_ASSIGN_OR_RETURN(FileFacts facts, file.facts());
+  TESSERA_ASSIGN_OR_RETURN(FileInfo facts, file.facts());
   const int64_t size = facts.size;
   TESSERA_RETURN_IF_ERROR(checkRange(sha256, offset, limit, size));
   const int64_t end = limit == 0 ? size : offset + std::min(limit, size - offset);
@@ -434,7 +436,7 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
     const bool last = offset == end || got < wanted;
     // The last chunk is withheld until the digest is verified, so that no reader gets all bytes of a damaged blob.
     if (last && whole && hash.finish() != sha256) {
-      return damage(sha256, folder_->setAside(sha256, file));
+      return damage(sha256, folder_->quarantine(sha256, file));
     }
     if (got < wanted) return absl::DataLossError(absl::StrCat("blob ", sha256, " is truncated; upload it again"));
     if (got > 0) {

@@ -35,14 +35,14 @@ class BlobStore {
 
   /// The uploader. A partial upload can be resumed only by the same project, so a project that completes a blob has
   /// sent all its bytes.
-  struct Sender {
+  struct Uploader {
     std::string project = {};  ///< empty: no project (a worker)
     /// The bytes must be sent and are verified, and then dropped, even if the blob exists.
-    bool must_prove = false;
+    bool require_proof = false;
   };
 
   /// Bytes received durably of a partial upload; the full size if the blob exists and needs no proof.
-  virtual absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Sender& sender) = 0;
+  virtual absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest, const Uploader& sender) = 0;
   absl::StatusOr<int64_t> committedBytes(const v1::Digest& digest) { return committedBytes(digest, {}); }
 
   /// One upload in progress. Concurrent uploads of one digest have separate partial files, and the first to complete
@@ -60,7 +60,7 @@ class BlobStore {
   /// commits at once. INVALID_ARGUMENT: a malformed digest, or a size other than the stored blob's. RESOURCE_EXHAUSTED:
   /// the size limit, the quota or the disk reserve would be exceeded.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset,
-                                                              const Sender& sender) = 0;
+                                                              const Uploader& sender) = 0;
   absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) {
     return startUpload(digest, offset, {});
   }
@@ -71,17 +71,18 @@ class BlobStore {
     int64_t bytes = 0;
   };
   /// Who computed the digest: an untrusted client, or a process with write access to this folder.
-  enum class Hashed { kByAnybody, kHere };
+  enum class DigestSource { kUntrusted, kTrusted };
   /// Starts an upload of the parts that are sent, one after another. commit() verifies the digest of the whole, which
   /// reads all bytes, unless it was hashed here. NOT_FOUND if a blob named by a part does not exist; INVALID_ARGUMENT
   /// if the sizes do not add up. If the blob exists, the data are ignored.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest,
-                                                                const std::vector<Part>& parts, Hashed hashed) = 0;
+                                                                const std::vector<Part>& parts,
+                                                                DigestSource hashed) = 0;
   absl::StatusOr<std::unique_ptr<Upload>> startComposed(const v1::Digest& digest, const std::vector<Part>& parts) {
-    return startComposed(digest, parts, Hashed::kByAnybody);
+    return startComposed(digest, parts, DigestSource::kUntrusted);
   }
   /// Takes over a complete file that a process with write access has hashed and placed in the folder for partial files
-  /// as `name` (proto/messages/blob_place.h). The bytes are neither copied nor read. commit() makes the file durable;
+  /// as `name` (proto/messages/blob_path.h). The bytes are neither copied nor read. commit() makes the file durable;
   /// write() is not used.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startPlaced(const v1::Digest& digest, const std::string& name) = 0;
 

@@ -27,13 +27,13 @@ absl::StatusOr<std::string> hashOf(const File& file) {
 
 }  // namespace
 
-absl::Status Proof::write(std::string_view data) {
+absl::Status ProofUpload::write(std::string_view data) {
   hash_.update(data);
   sent_ += static_cast<int64_t>(data.size());
   return absl::OkStatus();
 }
 
-absl::Status Proof::commit() {
+absl::Status ProofUpload::commit() {
   if (sent_ != digest_.size_bytes() || hash_.finish() != digest_.sha256()) {
     return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": the ", sent_,
                                             " bytes sent are not those of this digest; send the blob again from 0"));
@@ -102,7 +102,7 @@ absl::Status FileUpload::commit() {
 absl::Status FileUpload::publishFile() {
   const std::string& sha256 = place_.digest.sha256();
   // Serialize publishing per digest: otherwise two uploads could both see the blob as absent and count it twice.
-  place_.publishing.startInTurn(sha256);
+  place_.publishing.startWhenFree(sha256);
   const bool present = new_bytes_ > 0 && place_.folder.blobSize(sha256).ok();
   absl::Status status = present ? place_.folder.confirm(sha256) : place_.folder.publish(place_.partial_name, sha256);
   if (status.ok() && present) {
@@ -182,7 +182,7 @@ absl::Status ComposedUpload::commit() {
   if (written_ != sent_) {
     return absl::DataLossError(absl::StrCat("upload of ", sha256, ": ", sent_ - written_, " bytes are missing"));
   }
-  absl::Status status = hashed_ == BlobStore::Hashed::kHere ? absl::OkStatus() : verify();
+  absl::Status status = hashed_ == BlobStore::DigestSource::kTrusted ? absl::OkStatus() : verify();
   if (status.ok()) status = file_->sync();
   if (status.ok()) status = place_.folder.publishComposed(place_.partial_name, sha256, names_);
   if (status.ok()) place_.room.publish(place_.partial_name, place_.digest.size_bytes());

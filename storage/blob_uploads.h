@@ -13,7 +13,7 @@
 #include "storage/blob_folder.h"
 #include "storage/blob_rows.h"
 #include "storage/blob_store.h"
-#include "storage/room.h"
+#include "storage/space_accounting.h"
 
 /// The ways to create a blob: it exists already, its bytes are sent, it is composed of others, or its file was placed
 /// here.
@@ -27,7 +27,7 @@ class ActiveUploads {
     return active_.insert(sha256).second;
   }
   /// Waits until another upload of the digest has ended. Use only for operations that take no longer than a sync.
-  void startInTurn(const std::string& sha256) {
+  void startWhenFree(const std::string& sha256) {
     std::unique_lock<std::mutex> lock(mutex_);
     ended_.wait(lock, [&] { return active_.insert(sha256).second; });
   }
@@ -46,10 +46,10 @@ class ActiveUploads {
 };
 
 /// Upload of an existing blob: ignores the data and confirms that the blob is durable.
-class NoUpload : public BlobStore::Upload {
+class ExistingBlobUpload : public BlobStore::Upload {
  public:
   using Confirm = std::function<absl::Status()>;
-  explicit NoUpload(Confirm confirm) : confirm_(std::move(confirm)) {}
+  explicit ExistingBlobUpload(Confirm confirm) : confirm_(std::move(confirm)) {}
   absl::Status write(std::string_view) override { return absl::OkStatus(); }
   absl::Status commit() override { return confirm_(); }
 
@@ -58,15 +58,16 @@ class NoUpload : public BlobStore::Upload {
 };
 
 /// Upload of an existing blob by a client that must prove that it has the bytes: verifies and drops them.
-class Proof : public BlobStore::Upload {
+class ProofUpload : public BlobStore::Upload {
  public:
-  Proof(v1::Digest digest, NoUpload::Confirm confirm) : digest_(std::move(digest)), confirm_(std::move(confirm)) {}
+  ProofUpload(v1::Digest digest, ExistingBlobUpload::Confirm confirm)
+      : digest_(std::move(digest)), confirm_(std::move(confirm)) {}
   absl::Status write(std::string_view data) override;
   absl::Status commit() override;
 
  private:
   const v1::Digest digest_;
-  const NoUpload::Confirm confirm_;
+  const ExistingBlobUpload::Confirm confirm_;
   Sha256 hash_;
   int64_t sent_ = 0;
 };
@@ -76,7 +77,7 @@ class PartialUpload : public BlobStore::Upload {
  public:
   struct Place {
     BlobFolder& folder;
-    Room& room;
+    SpaceAccounting& room;
     v1::Digest digest;
     std::string partial_name;
     std::function<void()> release;  ///< called by the destructor, whatever the result
@@ -123,7 +124,7 @@ class FileUpload : public PartialUpload {
 /// Writes a recipe and the parts that are sent; the other parts exist.
 class ComposedUpload : public PartialUpload {
  public:
-  ComposedUpload(Place place, std::vector<BlobStore::Part> parts, BlobStore::Hashed hashed)
+  ComposedUpload(Place place, std::vector<BlobStore::Part> parts, BlobStore::DigestSource hashed)
       : PartialUpload(std::move(place)), parts_(std::move(parts)), hashed_(hashed) {}
   ~ComposedUpload() override;
 
@@ -135,7 +136,7 @@ class ComposedUpload : public PartialUpload {
   absl::Status verify();
 
   const std::vector<BlobStore::Part> parts_;
-  const BlobStore::Hashed hashed_;
+  const BlobStore::DigestSource hashed_;
   std::unique_ptr<File> file_;
   std::vector<std::unique_ptr<File>> others_;
   std::vector<std::string> names_;

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "proto/messages/project.h"
-#include "storage/record_facts.h"
+#include "storage/record_properties.h"
 
 namespace tessera::storage {
 namespace {
@@ -25,7 +25,7 @@ std::string targetNameOf(const v1::Job& job) {
   return target.has_inline_() ? target.inline_().name() : target.name();
 }
 
-double comparable(double value) { return std::isnan(value) ? 0.0 : value; }
+double nanToZero(double value) { return std::isnan(value) ? 0.0 : value; }
 
 std::vector<Value> columnsOf(const v1::Job& job) {
   return {job.id(),
@@ -68,7 +68,7 @@ std::vector<Value> columnsOf(const v1::TuningRecord& record) {
           record.validation(),
           whole(record.threads()),
           whole(record.trial()),
-          comparable(record.median_ms()),
+          nanToZero(record.median_ms()),
           speedOf(record),
           whole(record.create_time_us()),
           projectOf(record)};

@@ -22,7 +22,7 @@ const v1::CompileSpec& modelOf(const v1::Job& job);
 /// Name of the job's target.
 std::string targetNameOf(const v1::Job& job);
 /// Replaces NaN, which SQLite stores as NULL and which has no place in an order.
-double comparable(double value);
+double nanToZero(double value);
 
 std::vector<Value> columnsOf(const v1::Job& job);
 std::vector<Value> columnsOf(const v1::Artifact& artifact);

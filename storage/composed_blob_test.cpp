@@ -84,13 +84,14 @@ TEST_P(BlobStoreTest, WhatIsNotTheBlobIsNotComposed) {
   EXPECT_TRUE(absl::IsDataLoss(read(digest_.sha256()).status()));
 }
 
-// With Hashed::kHere, as for a placed file, the bytes are not verified at the commit; a wrong digest is detected when
-// they are read.
+// With Hashed::kTrusted, as for a placed file, the bytes are not verified at the commit; a wrong digest is detected
+// when they are read.
 TEST_P(BlobStoreTest, WhatWasHashedHereIsComposedWithoutAPass) {
-  using Hashed = BlobStore::Hashed;
+  using DigestSource = BlobStore::DigestSource;
   ASSERT_OK(store_->put(bytes_).status());
   const auto composed = [&](const v1::Digest& digest, std::string_view sent) -> absl::Status {
-    auto upload = store_->startComposed(digest, {{"", 4}, {digest_.sha256(), digest_.size_bytes()}}, Hashed::kHere);
+    auto upload =
+        store_->startComposed(digest, {{"", 4}, {digest_.sha256(), digest_.size_bytes()}}, DigestSource::kTrusted);
     if (!upload.ok()) return upload.status();
     const absl::Status written = (*upload)->write(sent);
     return written.ok() ? (*upload)->commit() : written;

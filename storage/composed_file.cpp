@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "proto/messages/blob_place.h"
+#include "proto/messages/blob_path.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::storage {
@@ -28,8 +28,8 @@ class ComposedFile : public File {
   ComposedFile(std::unique_ptr<File> recipe, std::vector<std::unique_ptr<File>> others, std::vector<Piece> pieces)
       : recipe_(std::move(recipe)), others_(std::move(others)), pieces_(std::move(pieces)) {}
 
-  absl::StatusOr<FileFacts> facts() const override {
-    absl::StatusOr<FileFacts> facts = recipe_->facts();
+  absl::StatusOr<FileInfo> facts() const override {
+    absl::StatusOr<FileInfo> facts = recipe_->facts();
     if (facts.ok()) facts->size = pieces_.empty() ? 0 : pieces_.back().begin + pieces_.back().bytes;
     return facts;
   }
@@ -96,7 +96,7 @@ absl::StatusOr<std::vector<RecipePart>> readRecipe(const File& recipe, int64_t* 
 }  // namespace
 
 std::string recipePath(const std::string& root, const std::string& sha256) {
-  return absl::StrCat(root, "/", blobPlace(sha256), kRecipeSuffix);
+  return absl::StrCat(root, "/", blobRelativePath(sha256), kRecipeSuffix);
 }
 
 std::string partPath(const std::string& root, const std::string& sha256, size_t index) {
@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<File>> openComposed(std::unique_ptr<File> recipe,
       own += part.bytes;
     } else {
       if (other == others.size()) return absl::DataLossError("a part of a composed blob is missing");
-      TESSERA_ASSIGN_OR_RETURN(FileFacts facts, others[other]->facts());
+      TESSERA_ASSIGN_OR_RETURN(FileInfo facts, others[other]->facts());
       if (facts.size != part.bytes) return absl::DataLossError("a part of a composed blob has another size");
       pieces.push_back({others[other++].get(), begin, 0, part.bytes});
     }

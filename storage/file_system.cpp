@@ -16,7 +16,7 @@
 namespace tessera::storage {
 namespace {
 
-FileFacts factsOf(const struct stat& status) {
+FileInfo factsOf(const struct stat& status) {
   return {int64_t{status.st_size}, uint64_t{status.st_ino}, int64_t{status.st_mtime}};
 }
 
@@ -29,7 +29,7 @@ class SystemFile : public File {
   SystemFile& operator=(const SystemFile&) = delete;
   ~SystemFile() override { close(descriptor_); }
 
-  absl::StatusOr<FileFacts> facts() const override {
+  absl::StatusOr<FileInfo> facts() const override {
     struct stat status{};
     if (fstat(descriptor_, &status) != 0) return fileError("look at", path_, errno);
     return factsOf(status);
@@ -79,7 +79,7 @@ class SystemFiles : public FileSystem {
     return openWith(path, access == Access::kRead ? O_RDONLY : O_RDWR | O_CREAT);
   }
 
-  absl::StatusOr<FileFacts> look(const std::string& path) override {
+  absl::StatusOr<FileInfo> look(const std::string& path) override {
     struct stat status{};
     if (stat(path.c_str(), &status) != 0) return fileError("look at", path, errno);
     return factsOf(status);

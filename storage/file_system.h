@@ -18,7 +18,7 @@ namespace tessera::storage {
 absl::Status fileError(const char* doing, const std::string& path, int error);
 
 /// Attributes of a file.
-struct FileFacts {
+struct FileInfo {
   int64_t size = 0;
   uint64_t identity = 0;  ///< unique among the files that exist at one time
   int64_t modified_s = 0;
@@ -29,7 +29,7 @@ class File {
  public:
   virtual ~File() = default;
 
-  virtual absl::StatusOr<FileFacts> facts() const = 0;
+  virtual absl::StatusOr<FileInfo> facts() const = 0;
   /// Writes all data at the offset. After an error any part of it may have been written.
   virtual absl::Status writeAt(int64_t offset, std::string_view data) = 0;
   /// Reads up to `size` bytes; fewer only at the end of the file.
@@ -47,7 +47,7 @@ class FileSystem {
 
   virtual ~FileSystem() = default;
   virtual absl::StatusOr<std::unique_ptr<File>> open(const std::string& path, Access access) = 0;
-  virtual absl::StatusOr<FileFacts> look(const std::string& path) = 0;
+  virtual absl::StatusOr<FileInfo> look(const std::string& path) = 0;
   virtual absl::Status rename(const std::string& from, const std::string& to) = 0;
   /// Adds a hard link `to` on the same disk, replacing a file of that name.
   virtual absl::Status link(const std::string& from, const std::string& to) = 0;

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "storage/memory/transaction.h"
+#include "storage/nested_transaction_scope.h"
 #include "storage/notices.h"
-#include "storage/running_body.h"
 
 namespace tessera::storage {
 namespace {
@@ -38,7 +38,7 @@ class FairMutex {
 class MemoryStore : public Store {
  public:
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override {
-    if (RunningBody* around = RunningBody::of(*this)) {
+    if (NestedTransactionScope* around = NestedTransactionScope::of(*this)) {
       if (around->transaction() == nullptr) return transactionWithinRead();
       const size_t before = tables_.undo.steps();
       absl::Status status = body(*around->transaction());
@@ -49,7 +49,7 @@ class MemoryStore : public Store {
     absl::Status status;
     {
       const std::lock_guard lock(mutex_);
-      const RunningBody running(*this, static_cast<Transaction&>(transaction));
+      const NestedTransactionScope running(*this, static_cast<Transaction&>(transaction));
       status = body(transaction);
       if (status.ok()) {
         tables_.undo.forget();
@@ -62,10 +62,10 @@ class MemoryStore : public Store {
   }
 
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override {
-    if (RunningBody* around = RunningBody::of(*this)) return body(around->reader());
+    if (NestedTransactionScope* around = NestedTransactionScope::of(*this)) return body(around->reader());
     const std::lock_guard lock(mutex_);
     MemoryTransaction reader(tables_);
-    const RunningBody running(*this, static_cast<Reader&>(reader));
+    const NestedTransactionScope running(*this, static_cast<Reader&>(reader));
     return body(reader);
   }
 

@@ -15,8 +15,8 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "proto/support/status_macros.h"
+#include "storage/nested_transaction_scope.h"
 #include "storage/notices.h"
-#include "storage/running_body.h"
 #include "storage/sqlite/database.h"
 #include "storage/sqlite/migrate.h"
 #include "storage/sqlite/transaction.h"
@@ -79,8 +79,8 @@ class SqliteStore : public Store {
   ~SqliteStore() override;
 
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override;
-  void transactThen(std::function<absl::Status(Transaction&)> body,
-                    std::function<void(const absl::Status&)> done) override;
+  void transactAsync(std::function<absl::Status(Transaction&)> body,
+                     std::function<void(const absl::Status&)> done) override;
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override;
   std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
     return notices_.listen(std::move(listener));
@@ -186,7 +186,7 @@ absl::StatusOr<std::unique_ptr<Store>> SqliteStore::open(const std::string& path
 
 absl::Status SqliteStore::prepare(const std::string& path) {
   TESSERA_ASSIGN_OR_RETURN(writer_, Database::open(path, Database::Mode::kReadWriteCreate, options_.vfs));
-  writer_->setPatience(options_.busy);
+  writer_->setBusyTimeout(options_.busy);
   absl::Status status = writer_->execute(
       "PRAGMA journal_mode = WAL;"
       "PRAGMA foreign_keys = ON;"
@@ -217,7 +217,7 @@ absl::Status SqliteStore::prepare(const std::string& path) {
   for (int i = 0; i < options_.readers; ++i) {
     TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> reader,
                              Database::open(path, Database::Mode::kReadOnly, options_.vfs));
-    reader->setPatience(options_.busy);
+    reader->setBusyTimeout(options_.busy);
     if (status = reader->execute("PRAGMA cache_size = -4096; PRAGMA query_only = ON"); !status.ok()) return status;
     idle_readers_.push_back(std::move(reader));
   }
@@ -243,7 +243,7 @@ SqliteStore::~SqliteStore() {
 }
 
 absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&)>& body) {
-  if (RunningBody* around = RunningBody::of(*this)) {
+  if (NestedTransactionScope* around = NestedTransactionScope::of(*this)) {
     return around->transaction() == nullptr ? transactionWithinRead()
                                             : inSavepoint([&] { return body(*around->transaction()); });
   }
@@ -254,10 +254,10 @@ absl::Status SqliteStore::transact(const std::function<absl::Status(Transaction&
   return request.result;
 }
 
-void SqliteStore::transactThen(std::function<absl::Status(Transaction&)> body,
-                               std::function<void(const absl::Status&)> done) {
+void SqliteStore::transactAsync(std::function<absl::Status(Transaction&)> body,
+                                std::function<void(const absl::Status&)> done) {
   // Inside a body, waiting for the writer would deadlock: run it nested.
-  if (RunningBody::of(*this) != nullptr) return done(transact(body));
+  if (NestedTransactionScope::of(*this) != nullptr) return done(transact(body));
   auto request = std::make_unique<Detached>(notices_, std::move(body), std::move(done));
   if (!enqueue(*request)) return request->done(closing());
   (void)request.release();  // finish() deletes it
@@ -319,7 +319,7 @@ void SqliteStore::writeBatch() {
 
 absl::Status SqliteStore::run(Request& request) {
   return inSavepoint([&] {
-    const RunningBody running(*this, static_cast<Transaction&>(*transaction_));
+    const NestedTransactionScope running(*this, static_cast<Transaction&>(*transaction_));
     const absl::Status status = request.run(*transaction_);
     request.notice = transaction_->takeNotice();
     return status;
@@ -344,7 +344,7 @@ void SqliteStore::checkpoint() {
 }
 
 absl::Status SqliteStore::read(const std::function<absl::Status(Reader&)>& body) {
-  if (RunningBody* around = RunningBody::of(*this)) return body(around->reader());
+  if (NestedTransactionScope* around = NestedTransactionScope::of(*this)) return body(around->reader());
   std::unique_ptr<Database> database;
   {
     std::unique_lock<std::mutex> lock(readers_mutex_);
@@ -360,7 +360,7 @@ absl::Status SqliteStore::read(const std::function<absl::Status(Reader&)>& body)
   };
   TESSERA_RETURN_IF_ERROR(database->prepare("BEGIN").run());
   SqliteReader<Reader> reader(*database, token_key_);
-  const RunningBody running(*this, static_cast<Reader&>(reader));
+  const NestedTransactionScope running(*this, static_cast<Reader&>(reader));
   return body(reader);
 }
 
@@ -370,8 +370,8 @@ absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path, 
   return SqliteStore::open(path, options);
 }
 
-bool refusedByContent(const absl::Status& status) {
-  return absl::IsDataLoss(status) || status.GetPayload(kOthersContent).has_value();
+bool isForeignOrDamaged(const absl::Status& status) {
+  return absl::IsDataLoss(status) || status.GetPayload(kForeignDatabase).has_value();
 }
 
 }  // namespace tessera::storage

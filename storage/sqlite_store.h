@@ -37,6 +37,6 @@ absl::StatusOr<std::unique_ptr<Store>> openSqliteStore(const std::string& path, 
 
 /// Whether opening failed because of the file's content: written by a newer release or another program, or damaged. A
 /// retry fails again until an operator provides the right program or file.
-bool refusedByContent(const absl::Status& status);
+bool isForeignOrDamaged(const absl::Status& status);
 
 }  // namespace tessera::storage

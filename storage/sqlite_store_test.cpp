@@ -29,9 +29,9 @@ class ScratchStore : public Store {
   absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override {
     return store_->transact(body);
   }
-  void transactThen(std::function<absl::Status(Transaction&)> body,
-                    std::function<void(const absl::Status&)> done) override {
-    store_->transactThen(std::move(body), std::move(done));
+  void transactAsync(std::function<absl::Status(Transaction&)> body,
+                     std::function<void(const absl::Status&)> done) override {
+    store_->transactAsync(std::move(body), std::move(done));
   }
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override { return store_->read(body); }
   std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
@@ -179,7 +179,7 @@ TEST_F(SqliteStoreTest, TasksOfNoProjectAreFoundByProject) {
   ASSERT_OK(store.status());
   QueueQuery query;
   query.now_us = 10;
-  query.may_not_begin = [](const std::string&) { return false; };
+  query.may_not_start = [](const std::string&) { return false; };
   const auto found = readOne(**store, [&](Reader& r) { return r.nextReadyTask(query); });
   ASSERT_OK(found.status());
   EXPECT_EQ(found->id(), "search");
@@ -207,7 +207,7 @@ TEST_F(SqliteStoreTest, BelongsToOneProcessAtATime) {
   absl::Status second = openStatus();
   EXPECT_TRUE(absl::IsFailedPrecondition(second));
   EXPECT_THAT(std::string(second.message()), HasSubstr("in use by process " + std::to_string(getpid())));
-  EXPECT_FALSE(refusedByContent(second)) << "whoever has it may end";
+  EXPECT_FALSE(isForeignOrDamaged(second)) << "whoever has it may end";
   store->reset();
   EXPECT_OK(openStatus());
 }
@@ -218,7 +218,7 @@ TEST_F(SqliteStoreTest, RefusesTheSchemaOfANewerRelease) {
   absl::Status status = openStatus();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("newer release (schema 999"));
-  EXPECT_TRUE(refusedByContent(status));
+  EXPECT_TRUE(isForeignOrDamaged(status));
   execute("DELETE FROM schema_version WHERE version = 999");
   EXPECT_OK(openStatus());
 }
@@ -282,7 +282,7 @@ TEST_F(SqliteStoreTest, WhatWasThereBeforeProjectsIsTheDefaultOnes) {
     EXPECT_TRUE(r.getArtifact(kDefaultProject, "a1").ok());
     EXPECT_TRUE(r.artifactByKey("k1").ok());
     EXPECT_TRUE(r.getTarget(kDefaultProject, "edge").ok());
-    EXPECT_TRUE(*r.holdsBlob(kDefaultProject, sha256));
+    EXPECT_TRUE(*r.mayReadBlob(kDefaultProject, sha256));
     EXPECT_EQ(r.usageOf(kDefaultProject)->queued_jobs, 1);
     EXPECT_EQ(r.usageOf(kDefaultProject)->blob_bytes, 7);
     v1::KeyComponent component;
@@ -326,7 +326,7 @@ TEST_F(SqliteStoreTest, RefusesAnotherProgramsDatabase) {
   absl::Status status = openStatus();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("belongs to another program"));
-  EXPECT_TRUE(refusedByContent(status));
+  EXPECT_TRUE(isForeignOrDamaged(status));
 }
 
 TEST_F(SqliteStoreTest, NamesAFolderThatIsNotThere) {
@@ -355,7 +355,7 @@ TEST_F(SqliteStoreTest, RefusesDamagedFiles) {
     damage();
     absl::Status status = openStatus();
     EXPECT_TRUE(absl::IsDataLoss(status)) << name << ": " << status;
-    EXPECT_TRUE(refusedByContent(status)) << name;
+    EXPECT_TRUE(isForeignOrDamaged(status)) << name;
     EXPECT_THAT(std::string(status.message()), HasSubstr(path_)) << name;
     EXPECT_THAT(std::string(status.message()), HasSubstr("damaged")) << name;
     std::filesystem::copy_file(whole, path_, std::filesystem::copy_options::overwrite_existing);
@@ -418,8 +418,8 @@ TEST_F(SqliteStoreTest, AStoreThatClosesAnswersAllThatItTook) {
   constexpr int kTransactions = 50;
   std::atomic<int> answered = 0;
   for (int i = 0; i < kTransactions; ++i) {
-    (*store)->transactThen([i](Transaction& t) { return t.putTask(sampleTask(std::to_string(i))); },
-                           [&](const absl::Status& status) { answered += status.ok(); });
+    (*store)->transactAsync([i](Transaction& t) { return t.putTask(sampleTask(std::to_string(i))); },
+                            [&](const absl::Status& status) { answered += status.ok(); });
   }
   store->reset();
   EXPECT_EQ(answered, kTransactions);

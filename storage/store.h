@@ -74,14 +74,14 @@ enum class Kind {
   kBlob = 7,
   kTarget = 8,
   kWorker = 9,
-  kHold = 10  ///< a project's reference to a blob
+  kBlobReference = 10  ///< a project's reference to a blob
 };
 
 /// One item as a garbage collection sees it.
 struct Stored {
   Kind kind;
-  /// By kind: build key of an object, SHA-256 of a blob, storedKey() of an artifact or target, holdKey() of a hold
-  /// (storage/stored_key.h), otherwise the id.
+  /// By kind: build key of an object, SHA-256 of a blob, storedKey() of an artifact or target, blobReferenceKey() of a
+  /// hold (storage/stored_key.h), otherwise the id.
   std::string id;
   /// By kind: end of a job (0: not ended), creation of a record, last use of an artifact, object, blob or hold.
   int64_t time_us = 0;
@@ -146,18 +146,18 @@ struct QueueQuery {
   std::function<bool(const v1::Task&)> accept = {};
   /// A task gains one priority level per `ageing_us` of waiting; 0: none. For each kind and project, and separately for
   /// tasks that would start a job, each poll calls `accept` for aged tasks, by priority and then oldest first, and
-  /// stops after kRefusedForAge rejections. Later tasks get no ageing boost in that poll.
-  static constexpr int kRefusedForAge = 100;
+  /// stops after kMaxAgedRejections rejections. Later tasks get no ageing boost in that poll.
+  static constexpr int kMaxAgedRejections = 100;
   int64_t now_us = 0;
   int64_t ageing_us = 0;
   /// Whether the project may not start another job now. Its tasks that would start one (no attempt yet, no running
   /// action) are then skipped without reading them. Called once per project that has such tasks; empty: every project
   /// may.
-  std::function<bool(const std::string& project)> may_not_begin = {};
+  std::function<bool(const std::string& project)> may_not_start = {};
 };
 
 /// The QUEUED and RUNNING jobs that wait for a task.
-struct LivingJobs {
+struct LiveJobs {
   int64_t count = 0;
   std::vector<std::string> first;  ///< ids of some of them; for each action the earliest inserted ones
 };
@@ -183,9 +183,9 @@ class Reader {
   virtual absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) = 0;
   virtual absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) = 0;
   /// The QUEUED and RUNNING jobs of an action, in order of insertion.
-  virtual absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) = 0;
+  virtual absl::StatusOr<std::vector<v1::Job>> liveJobsOfAction(const std::string& action_id) = 0;
   /// Id of the first of them. NOT_FOUND if there is none.
-  virtual absl::StatusOr<std::string> firstLivingJobOfAction(const std::string& action_id) = 0;
+  virtual absl::StatusOr<std::string> firstLiveJobOfAction(const std::string& action_id) = 0;
   /// Ids of QUEUED jobs whose queue deadline is at or before `now_us`.
   virtual absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) = 0;
   /// Ids of QUEUED and RUNNING jobs whose total deadline is at or before `now_us`.
@@ -196,7 +196,7 @@ class Reader {
 
   virtual absl::StatusOr<v1::Action> getAction(const std::string& id) = 0;
   /// The QUEUED and RUNNING actions with this key, oldest first.
-  virtual absl::StatusOr<std::vector<v1::Action>> livingActionsByKey(const std::string& key) = 0;
+  virtual absl::StatusOr<std::vector<v1::Action>> liveActionsByKey(const std::string& key) = 0;
   /// The artifact most recently built for this action key.
   virtual absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) = 0;
   /// Returns up to `limit` actions of the project that share hashes of key components with `components`; those with the
@@ -208,18 +208,18 @@ class Reader {
   /// History of a search, in order.
   virtual absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) = 0;
   /// State of the artifact versions of a tune job.
-  virtual absl::StatusOr<v1::ArtifactSeries> getSeries(const std::string& job_id) = 0;
+  virtual absl::StatusOr<v1::ArtifactSeries> getRollout(const std::string& job_id) = 0;
   /// Versions with number > cursor, ascending, at most `limit`.
   virtual absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
                                                                          int limit) = 0;
 
   virtual absl::StatusOr<v1::Task> getTask(const std::string& id) = 0;
   /// The READY or LEASED task with this key.
-  virtual absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) = 0;
+  virtual absl::StatusOr<v1::Task> liveTaskByKey(const std::string& key) = 0;
   virtual absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) = 0;
   virtual absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) = 0;
   /// Returns the count and at most `most` ids. Reads no job messages.
-  virtual absl::StatusOr<LivingJobs> livingJobsOfTask(const std::string& task_id, int most) = 0;
+  virtual absl::StatusOr<LiveJobs> liveJobsOfTask(const std::string& task_id, int most) = 0;
   /// The next READY task that matches `query`. NOT_FOUND if there is none.
   virtual absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) = 0;
   /// Up to `limit` READY tasks of a kind that became ready at or before `since_us`, oldest first.
@@ -241,8 +241,8 @@ class Reader {
   virtual absl::StatusOr<Page<v1::Artifact>> listArtifacts(const ListQuery& query) = 0;
   virtual absl::StatusOr<Page<v1::TuningRecord>> listRecords(const ListQuery& query) = 0;
   virtual absl::StatusOr<v1::TuningRecord> getRecord(const std::string& id) = 0;
-  /// Returns the fastest records of each group, without failed and untimed ones (storage/record_facts.h). A page ends
-  /// early at 2 MiB. Its cost depends on the records returned, not on those stored.
+  /// Returns the fastest records of each group, without failed and untimed ones (storage/record_properties.h). A page
+  /// ends early at 2 MiB. Its cost depends on the records returned, not on those stored.
   virtual absl::StatusOr<Page<BestGroup>> bestRecords(const BestQuery& query) = 0;
   /// Groups the records of a project (empty: of all projects) that match `filter` by a text, number or enum field
   /// (empty: one group). Returns the largest groups first, at most `limit`. Reads all matching records.
@@ -255,13 +255,13 @@ class Reader {
   virtual absl::StatusOr<v1::Worker> getWorker(const std::string& id) = 0;
   virtual absl::StatusOr<Page<v1::Worker>> listWorkers(const ListQuery& query) = 0;
   virtual absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) = 0;
-  /// Whether the blob exists: it has a row that is not marked lost (Transaction::loseBlob). The rows are authoritative;
-  /// files only hold the bytes.
+  /// Whether the blob exists: it has a row that is not marked lost (Transaction::markBlobLost). The rows are
+  /// authoritative; files only hold the bytes.
   virtual absl::StatusOr<bool> hasBlob(const std::string& sha256) = 0;
   /// Size in bytes of an existing blob; NOT_FOUND otherwise.
   virtual absl::StatusOr<int64_t> blobSize(const std::string& sha256) = 0;
   /// Whether the project may read the blob.
-  virtual absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) = 0;
+  virtual absl::StatusOr<bool> mayReadBlob(const std::string& project, const std::string& sha256) = 0;
   virtual absl::StatusOr<Usage> usageOf(const std::string& project) = 0;
   /// Usage of all projects that have or had items, sorted by name.
   virtual absl::StatusOr<std::vector<Usage>> usages() = 0;
@@ -280,8 +280,8 @@ class Reader {
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
   /// Stored::time_us of an artifact, object, blob or hold.
   virtual absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) = 0;
-  /// The kinds (kBlob, kHold, kArtifact) under which the project has an item of this name with a last use before
-  /// `time_us`.
+  /// The kinds (kBlob, kBlobReference, kArtifact) under which the project has an item of this name with a last use
+  /// before `time_us`.
   virtual absl::StatusOr<std::vector<Kind>> usedBefore(const std::string& project, const std::string& name,
                                                        int64_t time_us) = 0;
   virtual absl::StatusOr<bool> isPinned(Kind kind, const std::string& id) = 0;
@@ -308,7 +308,7 @@ class Transaction : public Reader {
   /// Appends an entry to a search's history, which is deleted with its action.
   virtual absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) = 0;
   /// Series and versions are deleted with their job.
-  virtual absl::Status putSeries(const v1::ArtifactSeries& series) = 0;
+  virtual absl::Status putRollout(const v1::ArtifactSeries& series) = 0;
   virtual absl::Status putVersion(const v1::ArtifactVersion& version) = 0;
   virtual absl::Status putTask(const v1::Task& task) = 0;
   /// Returns the task that nextReadyTask() returns, and reserves it for this transaction until it ends. Stores with a
@@ -318,11 +318,11 @@ class Transaction : public Reader {
   virtual absl::Status putLeasedTask(const v1::Task& task, int64_t token);
   /// The client's next fair-share ticket among tasks of a priority: one more than its last ticket and than all served
   /// tickets.
-  virtual absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) = 0;
-  /// Like nextTurn(), and marks the ticket as taken.
-  virtual absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) = 0;
+  virtual absl::StatusOr<int64_t> nextTicket(int priority, const std::string& client) = 0;
+  /// Like nextTicket(), and marks the ticket as taken.
+  virtual absl::StatusOr<int64_t> takeTicket(int priority, const std::string& client) = 0;
   /// Records that a task with this ticket was leased.
-  virtual absl::Status turnServed(int priority, int64_t turn) = 0;
+  virtual absl::Status ticketServed(int priority, int64_t turn) = 0;
   virtual absl::Status linkTask(const std::string& action_id, const std::string& task_id) = 0;
   virtual absl::Status putObject(const std::string& build_key, const v1::Digest& object) = 0;
   /// Deleted with the blob of its first witness.
@@ -340,7 +340,7 @@ class Transaction : public Reader {
   virtual absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us = 0) = 0;
   /// Marks a blob as lost, because its bytes are missing, wrong, or about to be removed. It does not exist until it is
   /// put again; references, last use and holds remain. No effect if it has no row.
-  virtual absl::Status loseBlob(const std::string& sha256) = 0;
+  virtual absl::Status markBlobLost(const std::string& sha256) = 0;
   /// Stores the bytes of a small blob; no effect if there are some. The caller has verified the digest.
   virtual absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) = 0;
   virtual absl::Status eraseBlobBytes(const std::string& sha256) = 0;
@@ -379,8 +379,8 @@ class Store {
 
   /// Asynchronous transact(): calls `done` with the result, before the call returns or on a thread of the store. `done`
   /// must not block.
-  virtual void transactThen(std::function<absl::Status(Transaction&)> body,   // NOLINT: stores keep them
-                            std::function<void(const absl::Status&)> done) {  // NOLINT: stores keep them
+  virtual void transactAsync(std::function<absl::Status(Transaction&)> body,   // NOLINT: stores keep them
+                             std::function<void(const absl::Status&)> done) {  // NOLINT: stores keep them
     done(transact(body));
   }
 

@@ -150,9 +150,9 @@ TEST(StoreFault, AcknowledgedTransactionsSurviveKill) {
               done((*store)->transact(body));
               continue;
             }
-            // Half of the writers use transactThen(), with several transactions in flight each.
+            // Half of the writers use transactAsync(), with several transactions in flight each.
             under_way.acquire();
-            (*store)->transactThen(body, [&, done](const absl::Status& status) {
+            (*store)->transactAsync(body, [&, done](const absl::Status& status) {
               done(status);
               under_way.release();
             });

@@ -15,11 +15,15 @@ inline std::string storedKey(const std::string& project, const std::string& id) 
 }
 
 /// Key of a project's reference to a blob; always contains the project.
-inline std::string holdKey(const std::string& project, const std::string& sha256) { return project + "/" + sha256; }
+inline std::string blobReferenceKey(const std::string& project, const std::string& sha256) {
+  return project + "/" + sha256;
+}
 
 /// Key under which the last use of a project's blob, hold or artifact is stored.
 inline std::string useKey(Kind kind, const std::string& project, const std::string& name) {
-  return kind == Kind::kHold ? holdKey(project, name) : kind == Kind::kArtifact ? storedKey(project, name) : name;
+  return kind == Kind::kBlobReference ? blobReferenceKey(project, name)
+         : kind == Kind::kArtifact    ? storedKey(project, name)
+                                      : name;
 }
 
 }  // namespace tessera::storage

@@ -68,8 +68,8 @@ absl::Status fetchInputs(const AttemptEnvironment& environment, const v1::TaskSp
 /// The task for its process, restricted to the CPUs that its lease allows.
 v1::TaskSpec placed(const v1::Lease& lease, int measuring_cores) {
   v1::TaskSpec task = lease.task();
-  const std::vector<int> cpus =
-      cpusFor(lease.cores(), lease.first_core(), std::max(1, task.measure().threads()), measuring_cores, allowedCpus());
+  const std::vector<int> cpus = cpusOfTask(lease.cores(), lease.first_core(), std::max(1, task.measure().threads()),
+                                           measuring_cores, allowedCpus());
   task.mutable_cpus()->Assign(cpus.begin(), cpus.end());
   return task;
 }
@@ -82,13 +82,13 @@ v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& t
   if (absl::Status status = fetchInputs(environment, task, lease.inputs(), *folder, attempt); !status.ok()) {
     return workerFault(status);
   }
-  heartbeat.taskRuns(true);
-  const std::shared_ptr<KnownSteps> steps = environment.known_steps.of(lease.known_steps());
+  heartbeat.setTaskRunning(true);
+  const std::shared_ptr<SharedStepCache> steps = environment.known_steps.of(lease.known_steps());
   v1::TaskResult result = runTask(
       environment.runner, task, *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
       attempt, steps.get());
-  heartbeat.taskRuns(false);
-  heartbeat.resultIsComplete();
+  heartbeat.setTaskRunning(false);
+  heartbeat.setResultComplete();
   if (attempt.cancelled()) return result;
   absl::Status stored = storeOutputs(result, task, *folder, environment.blobs, environment.cache, attempt);
   return stored.ok() ? result : workerFault(stored);
@@ -150,12 +150,12 @@ struct Running {
   v1::TaskResult result;
 };
 
-LogAbout logAbout(const v1::Lease& lease) { return LogAbout({{"task", lease.task_id()}, {"job", lease.job_id()}}); }
+LogContext logAbout(const v1::Lease& lease) { return LogContext({{"task", lease.task_id()}, {"job", lease.job_id()}}); }
 
 void report(const AttemptEnvironment& environment, Running& running, const Session& session) {
   const v1::Lease& lease = running.lease;
   const v1::TaskResult& result = running.result;
-  const LogAbout about = logAbout(lease);
+  const LogContext about = logAbout(lease);
   const auto lease_length = Milliseconds(lease.lease_us() > 0 ? lease.lease_us() / 1000 : session.lease.count());
   switch (running.attempt.reason()) {
     case StopReason::kNone:
@@ -183,7 +183,7 @@ void report(const AttemptEnvironment& environment, Running& running, const Sessi
 
 std::function<void()> runAttempt(const AttemptEnvironment& environment, const v1::Lease& lease,
                                  const Session& session) {
-  const LogAbout about = logAbout(lease);
+  const LogContext about = logAbout(lease);
   spdlog::info("task {} ({}, job {}): attempt {}, token {}", lease.task_id(), v1::TaskKind_Name(lease.task().kind()),
                lease.job_id(), lease.attempt(), lease.fencing_token());
   const auto running = std::make_shared<Running>(environment, lease, session);

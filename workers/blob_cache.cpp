@@ -76,10 +76,10 @@ absl::Status BlobCache::provide(const v1::Digest& digest, const std::string& des
   // Attempts that need the same blob at the same time share one download. The lock is not held meanwhile.
   arrived_.wait(lock, [&] { return !in_flight_.contains(digest.sha256()); });
   auto found = index_.find(digest.sha256());
-  if (found == index_.end() || !isSoundLocked(*found->second)) {
+  if (found == index_.end() || !isIntactLocked(*found->second)) {
     in_flight_.insert(digest.sha256());
     lock.unlock();
-    absl::Status status = bring(digest, source);
+    absl::Status status = fetchVerified(digest, source);
     lock.lock();
     in_flight_.erase(digest.sha256());
     arrived_.notify_all();
@@ -102,7 +102,7 @@ absl::Status BlobCache::provide(const v1::Digest& digest, const std::string& des
 }
 
 // Leaves the verified blob at its path: the existing file of an earlier process, or a new one.
-absl::Status BlobCache::bring(const v1::Digest& digest, const BlobSource& source) {
+absl::Status BlobCache::fetchVerified(const v1::Digest& digest, const BlobSource& source) {
   const std::string path = pathOf(digest.sha256());
   // A file of an earlier process is verified before its first use.
   if (auto present = digestFile(path); present.ok() && present->sha256() == digest.sha256()) return absl::OkStatus();
@@ -161,13 +161,13 @@ BlobCache::Stats BlobCache::stats() const {
   return stats;
 }
 
-bool BlobCache::isSoundLocked(Entry& entry) const {
-  if (entry.linked && !shared_->isServers(entry.sha256, pathOf(entry.sha256))) entry.verified = false;
+bool BlobCache::isIntactLocked(Entry& entry) const {
+  if (entry.linked && !shared_->isServersFile(entry.sha256, pathOf(entry.sha256))) entry.verified = false;
   return entry.verified;
 }
 
 void BlobCache::insertLocked(const v1::Digest& digest) {
-  const bool linked = shared_ && shared_->isServers(digest.sha256(), pathOf(digest.sha256()));
+  const bool linked = shared_ && shared_->isServersFile(digest.sha256(), pathOf(digest.sha256()));
   if (auto found = index_.find(digest.sha256()); found != index_.end()) {
     found->second->verified = true;
     found->second->linked = linked;

@@ -63,9 +63,9 @@ class BlobCache {
 
   absl::Status scan();
   std::string pathOf(const std::string& sha256) const { return folder_ + "/" + sha256; }
-  absl::Status bring(const v1::Digest& digest, const BlobSource& source);
+  absl::Status fetchVerified(const v1::Digest& digest, const BlobSource& source);
   void insertLocked(const v1::Digest& digest);
-  bool isSoundLocked(Entry& entry) const;
+  bool isIntactLocked(Entry& entry) const;
   void removeLocked(Entries::iterator entry);
   void evictLocked();
 

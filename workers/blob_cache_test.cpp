@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "proto/messages/blob_place.h"
+#include "proto/messages/blob_path.h"
 #include "proto/messages/failure.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
@@ -30,7 +30,7 @@ v1::Digest digestOf(const std::string& bytes) {
   return digest;
 }
 
-std::string contentOf(const std::string& path) {
+std::string structuralKey(const std::string& path) {
   std::stringstream content;
   content << std::ifstream(path, std::ios::binary).rdbuf();
   return content.str();
@@ -66,7 +66,7 @@ TEST_F(BlobCacheTest, FetchesOnceAndLinksAfterwards) {
   open(100);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(provide(digestOf("content"), "content").ok());
-    EXPECT_EQ(contentOf(last_), "content");
+    EXPECT_EQ(structuralKey(last_), "content");
   }
   EXPECT_EQ(fetches_, 1);
   EXPECT_EQ(cache_->stats().hits, 2);
@@ -78,19 +78,19 @@ TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
   const std::string server = folder_.path() + "/blobs";
   const v1::Digest sound = digestOf("content"), damaged = digestOf("damaged"), absent = digestOf("absent");
   for (const auto& [digest, bytes] : {std::pair{sound, "content"}, std::pair{damaged, "damagEd"}}) {
-    fs::create_directories(fs::path(server + "/" + blobPlace(digest.sha256())).parent_path());
-    std::ofstream(server + "/" + blobPlace(digest.sha256())) << bytes;
+    fs::create_directories(fs::path(server + "/" + blobRelativePath(digest.sha256())).parent_path());
+    std::ofstream(server + "/" + blobRelativePath(digest.sha256())) << bytes;
   }
   fs::create_directories(server + "/tmp");
   SharedBlobs shared(server);
   open(100, &shared);
   ASSERT_TRUE(provide(sound, "").ok());
   EXPECT_EQ(fetches_, 0);
-  EXPECT_TRUE(fs::equivalent(last_, server + "/" + blobPlace(sound.sha256())));
+  EXPECT_TRUE(fs::equivalent(last_, server + "/" + blobRelativePath(sound.sha256())));
   EXPECT_EQ(fs::status(last_).permissions() & fs::perms::owner_write, fs::perms::none);
   // Damaged blobs, and those that are not plain files, are downloaded.
   ASSERT_TRUE(provide(damaged, "damaged").ok());
-  EXPECT_EQ(contentOf(last_), "damaged");
+  EXPECT_EQ(structuralKey(last_), "damaged");
   ASSERT_TRUE(provide(absent, "absent").ok());
   EXPECT_EQ(fetches_, 2);
 
@@ -100,17 +100,17 @@ TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
   EXPECT_TRUE(fs::equivalent(server + "/tmp/" + *placed, folder_.path() + "/output"));
   shared.forget(*placed);
   EXPECT_FALSE(fs::exists(server + "/tmp/" + *placed));
-  EXPECT_EQ(contentOf(folder_.path() + "/output"), "output");
+  EXPECT_EQ(structuralKey(folder_.path() + "/output"), "output");
 
   // If the server already has an output, its file is linked.
   const v1::Digest again = digestOf("again");
-  for (const std::string& path : {server + "/" + blobPlace(again.sha256()), folder_.path() + "/again"}) {
+  for (const std::string& path : {server + "/" + blobRelativePath(again.sha256()), folder_.path() + "/again"}) {
     fs::create_directories(fs::path(path).parent_path());
     std::ofstream(path) << "again";
   }
   cache_->add(again, folder_.path() + "/again");
   ASSERT_TRUE(provide(again, "").ok());
-  EXPECT_TRUE(fs::equivalent(last_, server + "/" + blobPlace(again.sha256())));
+  EXPECT_TRUE(fs::equivalent(last_, server + "/" + blobRelativePath(again.sha256())));
   EXPECT_EQ(fetches_, 2);
 }
 
@@ -118,7 +118,7 @@ TEST_F(BlobCacheTest, WhatTheServerHasNoLongerIsVerifiedAgain) {
   namespace fs = std::filesystem;
   const std::string server = folder_.path() + "/blobs";
   const v1::Digest rotten = digestOf("content"), sound = digestOf("collected");
-  const auto at = [&](const v1::Digest& digest) { return server + "/" + blobPlace(digest.sha256()); };
+  const auto at = [&](const v1::Digest& digest) { return server + "/" + blobRelativePath(digest.sha256()); };
   for (const auto& [digest, bytes] : {std::pair{rotten, "content"}, std::pair{sound, "collected"}}) {
     fs::create_directories(fs::path(at(digest)).parent_path());
     std::ofstream(at(digest)) << bytes;
@@ -136,10 +136,10 @@ TEST_F(BlobCacheTest, WhatTheServerHasNoLongerIsVerifiedAgain) {
   fs::rename(at(rotten), server + "/corrupt");
   fs::remove(at(sound));
   ASSERT_TRUE(provide(rotten, "content").ok());
-  EXPECT_EQ(contentOf(last_), "content");
+  EXPECT_EQ(structuralKey(last_), "content");
   EXPECT_EQ(fetches_, 1);
   ASSERT_TRUE(provide(sound, "").ok());
-  EXPECT_EQ(contentOf(last_), "collected");
+  EXPECT_EQ(structuralKey(last_), "collected");
   EXPECT_EQ(fetches_, 1) << "sound as it is";
 }
 
@@ -184,13 +184,13 @@ TEST_F(BlobCacheTest, EvictionLeavesTheFilesOfRunningTasks) {
   ASSERT_TRUE(provide(digestOf("aaaa"), "aaaa").ok());
   const std::string held = last_;
   ASSERT_TRUE(provide(digestOf("bbbb"), "bbbb").ok());
-  EXPECT_EQ(contentOf(held), "aaaa");
+  EXPECT_EQ(structuralKey(held), "aaaa");
 }
 
 TEST_F(BlobCacheTest, BlobLargerThanTheCacheStillArrives) {
   open(2);
   ASSERT_TRUE(provide(digestOf("content"), "content").ok());
-  EXPECT_EQ(contentOf(last_), "content");
+  EXPECT_EQ(structuralKey(last_), "content");
   EXPECT_EQ(cache_->stats().bytes, 0);
 }
 
@@ -209,7 +209,7 @@ TEST_F(BlobCacheTest, SurvivesARestartAndVerifiesAgain) {
   EXPECT_EQ(fetches_, 0);
   ASSERT_TRUE(provide(digestOf("damaged"), "damaged").ok());
   EXPECT_EQ(fetches_, 1);
-  EXPECT_EQ(contentOf(last_), "damaged");
+  EXPECT_EQ(structuralKey(last_), "damaged");
   EXPECT_EQ(cache_->stats().bytes, 12);
   EXPECT_EQ(std::distance(fs::directory_iterator(cache), fs::directory_iterator()), 2);
 }
@@ -251,7 +251,7 @@ TEST_F(BlobCacheTest, TwoTasksThatWantOneBlobFetchItOnce) {
             ++fetches_;
             return sink("shared");
           });
-      if (status.ok() && contentOf(link) == "shared") ++provided;
+      if (status.ok() && structuralKey(link) == "shared") ++provided;
     });
   }
   for (std::thread& task : tasks) task.join();

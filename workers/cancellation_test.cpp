@@ -11,10 +11,10 @@ TEST(CancellationTest, FirstReasonCountsAndIsToldOnce) {
   Cancellation cancellation;
   std::vector<StopReason> told;
   const OnCancel watch(cancellation, [&](StopReason reason) { told.push_back(reason); });
-  cancellation.cancel(StopReason::kLost);
+  cancellation.cancel(StopReason::kLeaseLost);
   cancellation.cancel(StopReason::kCancelled);
-  EXPECT_EQ(cancellation.reason(), StopReason::kLost);
-  EXPECT_EQ(told, std::vector<StopReason>{StopReason::kLost});
+  EXPECT_EQ(cancellation.reason(), StopReason::kLeaseLost);
+  EXPECT_EQ(told, std::vector<StopReason>{StopReason::kLeaseLost});
 }
 
 TEST(CancellationTest, LateWatcherIsToldAtOnce) {
@@ -31,7 +31,7 @@ TEST(CancellationTest, WatcherThatIsGoneIsNotTold) {
   {
     const OnCancel watch(cancellation, [&](StopReason) { told = true; });
   }
-  cancellation.cancel(StopReason::kLost);
+  cancellation.cancel(StopReason::kLeaseLost);
   EXPECT_FALSE(told);
 }
 

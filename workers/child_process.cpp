@@ -81,7 +81,7 @@ absl::Status ChildProcess::spawn(const Spawn& spawn) {
 
 ChildProcess::~ChildProcess() {
   if (pid_ < 0 || reaped_) return;
-  ChildEnd ignored;
+  ChildExit ignored;
   kill(-pid_, SIGKILL);
   reap(ignored);
   endGroup();
@@ -94,8 +94,8 @@ void ChildProcess::stop(StopReason reason) {
   [[maybe_unused]] const ssize_t sent = write(wake_.get(), &one, sizeof(one));
 }
 
-ChildEnd ChildProcess::wait() {
-  ChildEnd end;
+ChildExit ChildProcess::wait() {
+  ChildExit end;
   pollUntilExit(end);
   // The unreaped leader still holds the group's number, so this cannot hit another group.
   kill(-pid_, SIGKILL);
@@ -108,7 +108,7 @@ ChildEnd ChildProcess::wait() {
   return end;
 }
 
-void ChildProcess::pollUntilExit(ChildEnd& end) {
+void ChildProcess::pollUntilExit(ChildExit& end) {
   enum { kProcess, kWake, kOutput, kProgress, kCount };
   pollfd polled[kCount] = {
       {process_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}, {progress_.get(), POLLIN, 0}};
@@ -136,7 +136,7 @@ void ChildProcess::pollUntilExit(ChildEnd& end) {
       look = Clock::now() + kBetweenLooks;
       if (isFull()) {  // kill without grace, since it would keep writing
         StopReason none = StopReason::kNone;
-        stop_reason_.compare_exchange_strong(none, StopReason::kFull);
+        stop_reason_.compare_exchange_strong(none, StopReason::kDiskQuota);
         kill(-pid_, SIGKILL);
         look = deadline = kNever;
         terminated = true;
@@ -165,7 +165,7 @@ bool ChildProcess::isFull() const {
   return size.bytes > spec_.scratch_bytes || size.entries > kMostEntries || size.hidden;
 }
 
-void ChildProcess::reap(ChildEnd& end) {
+void ChildProcess::reap(ChildExit& end) {
   int status = 0;
   rusage usage = {};
   pid_t got;

@@ -24,10 +24,10 @@ using Milliseconds = std::chrono::milliseconds;
 enum class StopReason {
   kNone,
   kCancelled,  ///< the job was cancelled
-  kLost,       ///< the lease was lost
+  kLeaseLost,  ///< the lease was lost
   kDeadline,   ///< the run deadline passed
   kShutdown,   ///< the worker stops at once
-  kFull,       ///< its folder exceeds its size limit
+  kDiskQuota,  ///< its folder exceeds its size limit
 };
 
 struct ChildSpec {
@@ -38,14 +38,14 @@ struct ChildSpec {
   Isolation isolation;
   std::string scratch;            ///< folder whose size is monitored during the run, without in/
   int64_t scratch_bytes = 0;      ///< size limit of that folder; 0: none
-  int known_steps = -1;           ///< descriptor that the child gets as 5 (known_steps.h); -1: none
+  int known_steps = -1;           ///< descriptor that the child gets as 5 (shared_step_cache.h); -1: none
   bool generated_code = false;    ///< the child runs compiled models, so any kind of end is possible
   Milliseconds run_timeout{0};    ///< 0 = none
   Milliseconds kill_grace{1000};  ///< time between SIGTERM and SIGKILL
 };
 
 /// Describes how a child ended.
-struct ChildEnd {
+struct ChildExit {
   std::string not_started;  ///< the step that failed before the program or task started; empty: it started
   bool exited = false;      ///< by itself, with exit_code; otherwise by `signal`
   int exit_code = 0;
@@ -87,7 +87,7 @@ class ChildProcess {
 
   /// Waits until the child has ended, then kills and reaps the rest of its group. After a stop it returns within
   /// `kill_grace` plus scheduling delays. Call it once, on the thread that called start().
-  ChildEnd wait();
+  ChildExit wait();
 
   /// Makes wait() end the group: SIGTERM, then SIGKILL. May be called from any thread and repeatedly; only the first
   /// reason is kept.
@@ -101,10 +101,10 @@ class ChildProcess {
 
   using Clock = std::chrono::steady_clock;
   absl::Status spawn(const Spawn& spawn);
-  void pollUntilExit(ChildEnd& end);
+  void pollUntilExit(ChildExit& end);
   bool isFull() const;
   void drainOutput(std::string& tail);
-  void reap(ChildEnd& end);
+  void reap(ChildExit& end);
   void endGroup();
 
   const ChildSpec spec_;

@@ -28,7 +28,7 @@ void giveUp(int report, const char* step, int error) {
   _exit(kTaskExecFailed);
 }
 
-void dieWith(pid_t worker, int pipe) {
+void dieWithParent(pid_t worker, int pipe) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) _exit(kTaskExecFailed);
   // The worker may have died before prctl().
   pollfd reader = {pipe, 0, 0};
@@ -37,7 +37,7 @@ void dieWith(pid_t worker, int pipe) {
 
 void setUpChild(const ChildSetup& setup) {
   setpgid(0, 0);
-  dieWith(setup.worker, setup.report);
+  dieWithParent(setup.worker, setup.report);
 
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
@@ -59,7 +59,7 @@ void setUpChild(const ChildSetup& setup) {
   umask(077);
   if (int error = applyLimits(setup.limits)) giveUp(4, "resource limits", error);
   if (const FailedStep step = becomeUser(*setup.isolation); step.name != nullptr) giveUp(4, step.name, step.error);
-  dieWith(setup.worker, 4);  // again, since a change of user clears it
+  dieWithParent(setup.worker, 4);  // again, since a change of user clears it
 }
 
 }  // namespace tessera::worker

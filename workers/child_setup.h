@@ -41,7 +41,7 @@ void setUpChild(const ChildSetup& setup);
 
 /// Makes the kernel kill this process when its worker ends. Ends it at once if the worker is gone, which a closed pipe
 /// also indicates. Async-signal-safe.
-void dieWith(pid_t worker, int pipe);
+void dieWithParent(pid_t worker, int pipe);
 
 /// Reports a failed step and exits. Async-signal-safe.
 [[noreturn]] void giveUp(int report, const char* step, int error);

@@ -17,7 +17,7 @@ std::vector<int> allowedCpus() {
   return cpus;
 }
 
-std::vector<int> cpusFor(v1::CoreUse use, int first, int threads, int lent, const std::vector<int>& allowed) {
+std::vector<int> cpusOfTask(v1::CoreUse use, int first, int threads, int lent, const std::vector<int>& allowed) {
   const int count = static_cast<int>(allowed.size()), others = count - lent;
   if (lent <= 0 || others <= 0) return {};
   if (use == v1::OTHERS) return {allowed.begin(), allowed.begin() + others};

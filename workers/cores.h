@@ -11,6 +11,6 @@ namespace tessera::worker {
 std::vector<int> allowedCpus();
 
 /// CPUs of `allowed` for a task; empty: all. `threads` and `first` apply to timed tasks on the `lent` reserved CPUs.
-std::vector<int> cpusFor(v1::CoreUse use, int first, int threads, int lent, const std::vector<int>& allowed);
+std::vector<int> cpusOfTask(v1::CoreUse use, int first, int threads, int lent, const std::vector<int>& allowed);
 
 }  // namespace tessera::worker

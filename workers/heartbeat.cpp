@@ -54,12 +54,12 @@ void Heartbeat::setProgress(const v1::Progress& progress) {
   changed_.notify_all();
 }
 
-void Heartbeat::taskRuns(bool runs) {
+void Heartbeat::setTaskRunning(bool runs) {
   const std::lock_guard lock(mutex_);
   running_since_ = runs ? std::optional(Clock::now()) : std::nullopt;
 }
 
-void Heartbeat::resultIsComplete() {
+void Heartbeat::setResultComplete() {
   const std::lock_guard lock(mutex_);
   complete_ = true;
 }
@@ -109,12 +109,12 @@ void Heartbeat::beat() {
       // Counted from sending, since the server may have extended the lease at any later moment.
       valid_until_ = sent + lease_;
       if (response.verdict() == v1::HeartbeatResponse::ABORT_CANCELLED) attempt_.cancel(StopReason::kCancelled);
-      if (response.verdict() == v1::HeartbeatResponse::ABORT_LOST) attempt_.cancel(StopReason::kLost);
+      if (response.verdict() == v1::HeartbeatResponse::ABORT_LOST) attempt_.cancel(StopReason::kLeaseLost);
       return;
     }
     if (stopping_.cancelled()) return;
     if (absl::IsAborted(status)) {  // ReportTask's response to a stale token has the same meaning here
-      attempt_.cancel(StopReason::kLost);
+      attempt_.cancel(StopReason::kLeaseLost);
       return;
     }
     if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) {
@@ -130,7 +130,7 @@ void Heartbeat::beat() {
     if (!complete && Clock::now() >= valid_until_) {
       spdlog::warn("task {}: no heartbeat was answered for the length of the lease ({})", identity_.task_id(),
                    std::string(status.message()));
-      attempt_.cancel(StopReason::kLost);
+      attempt_.cancel(StopReason::kLeaseLost);
       return;
     }
     stopping_.sleepFor(std::min(kRetryInterval, session_.heartbeat));

@@ -26,9 +26,9 @@ class Heartbeat {
   /// Progress for the next heartbeat; the newest replaces earlier ones.
   void setProgress(const v1::Progress& progress);
   /// The task's process has started or ended; its run deadline counts in between.
-  void taskRuns(bool runs);
+  void setTaskRunning(bool runs);
   /// From now on an unreachable server does not cancel the attempt.
-  void resultIsComplete();
+  void setResultComplete();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -74,9 +74,9 @@ absl::StatusOr<std::vector<BlobClient::File>> hashFiles(v1::TaskResult& result, 
     if (!file.data().empty()) {
       const auto size = static_cast<int64_t>(file.data().size());
       enclosed += size;
-      if (size > kEnclosedBytes || enclosed > kEnclosedBytesOfResult || file.parts_size() > 0) {
+      if (size > kMaxEnclosedBytes || enclosed > kEnclosedBytesOfResult || file.parts_size() > 0) {
         return badResult(absl::StrCat("the file '", file.name(), "' is inlined with ", size, " bytes, ", enclosed,
-                                      " in total; accepted: ", kEnclosedBytes, ", ", kEnclosedBytesOfResult,
+                                      " in total; accepted: ", kMaxEnclosedBytes, ", ", kEnclosedBytesOfResult,
                                       " in total"));
       }
       *file.mutable_digest() = digestOf(file.data());
@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<BlobClient::File>> enclose(v1::TaskResult& result,
     const int64_t size = file.digest.size_bytes();
     if (!result.files(i).data().empty()) continue;
     // Empty data would mean "not inlined"
-    if (!file.parts.empty() || size == 0 || size > std::min(room, kEnclosedBytes)) {
+    if (!file.parts.empty() || size == 0 || size > std::min(room, kMaxEnclosedBytes)) {
       large.push_back(file);
       continue;
     }

@@ -11,11 +11,11 @@ inline std::string outputFileName(int index) { return "output-" + std::to_string
 
 /// Files up to the first size are sent with the report, up to the second size in total. A task may inline them in its
 /// result instead of writing them (OutputFile.data).
-inline constexpr int64_t kEnclosedBytes = 64 << 10, kEnclosedBytesOfResult = 1 << 20;
+inline constexpr int64_t kMaxEnclosedBytes = 64 << 10, kEnclosedBytesOfResult = 1 << 20;
 
-/// File in out/ with step results that a task adds to the cache (known_steps.h), and its maximum size. It is not an
-/// output of the task.
-inline constexpr char kStepsFile[] = "known-steps";
+/// File in out/ with step results that a task adds to the cache (shared_step_cache.h), and its maximum size. It is not
+/// an output of the task.
+inline constexpr char kStepCacheFile[] = "known-steps";
 inline constexpr int64_t kMostStepBytes = 16 << 20;
 
 }  // namespace tessera::worker

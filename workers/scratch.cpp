@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "proto/support/own_folder.h"
+#include "proto/support/private_folder.h"
 
 namespace tessera::worker {
 
@@ -48,12 +48,12 @@ bool emptied(const std::string& path) {
 
 }  // namespace
 
-SpareFolders::~SpareFolders() {
+FolderPool::~FolderPool() {
   std::error_code ignored;
   for (const std::string& path : paths_) fs::remove_all(path, ignored);
 }
 
-void SpareFolders::take(const std::string& path) {
+void FolderPool::take(const std::string& path) {
   std::error_code ignored;  // leftovers are deleted at the next start
   if (!emptied(path)) {
     fs::remove_all(path, ignored);
@@ -63,7 +63,7 @@ void SpareFolders::take(const std::string& path) {
   paths_.push_back(path);
 }
 
-std::optional<std::string> SpareFolders::give() {
+std::optional<std::string> FolderPool::give() {
   const std::lock_guard lock(mutex_);
   while (!paths_.empty()) {
     std::string path = std::move(paths_.back());
@@ -109,7 +109,7 @@ absl::Status AttemptFolder::takeBack() const {
 
 absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) {
   std::error_code error;
-  if (absl::Status own = makeOwnFolder(root, {"lock"}); !own.ok()) {
+  if (absl::Status own = createPrivateFolder(root, {"lock"}); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("scratch folder ", own.message()));
   }
   // Landlock rules and log messages need one absolute name, independent of the working folder.

@@ -15,9 +15,9 @@ namespace tessera::worker {
 
 /// Pool of empty folders of finished attempts. Creating and deleting the four folders of an attempt costs as much as
 /// all other disk operations of a small task. The folders are deleted with this object. Thread-safe.
-class SpareFolders {
+class FolderPool {
  public:
-  ~SpareFolders();
+  ~FolderPool();
   /// Empties the folder at `path` and adds it to the pool; deletes it if a task changed its structure or permissions.
   void take(const std::string& path);
   /// Takes a folder from the pool, if there is one.
@@ -32,7 +32,7 @@ class SpareFolders {
 /// Its content is deleted with this object.
 class AttemptFolder {
  public:
-  AttemptFolder(std::string path, std::shared_ptr<SpareFolders> spare)
+  AttemptFolder(std::string path, std::shared_ptr<FolderPool> spare)
       : path_(std::move(path)), spare_(std::move(spare)) {}
   ~AttemptFolder();
   AttemptFolder(AttemptFolder&& other) noexcept : path_(std::move(other.path_)), spare_(std::move(other.spare_)) {
@@ -51,7 +51,7 @@ class AttemptFolder {
 
  private:
   std::string path_;
-  std::shared_ptr<SpareFolders> spare_;
+  std::shared_ptr<FolderPool> spare_;
 };
 
 /// The scratch folder of a worker: <root>/attempts/N and <root>/cache, on one file system. Thread-safe.
@@ -71,7 +71,7 @@ class Scratch {
   const std::string root_;
   FileDescriptor lock_;
   std::atomic<int64_t> next_{1};
-  const std::shared_ptr<SpareFolders> spare_ = std::make_shared<SpareFolders>();
+  const std::shared_ptr<FolderPool> spare_ = std::make_shared<FolderPool>();
 };
 
 }  // namespace tessera::worker

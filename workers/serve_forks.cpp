@@ -42,7 +42,7 @@ void waitForEnd(int pipe) {
   setpgid(0, 0);
   signal(SIGCHLD, SIG_IGN);  // orphans leave no zombies
   waitForEnd(0);
-  dieWith(0, 1);
+  dieWithParent(0, 1);
   close(1);
   if (chdir("/") != 0) _exit(kTaskExecFailed);
   while (true) pause();

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "proto/messages/blob_place.h"
+#include "proto/messages/blob_path.h"
 
 namespace tessera::worker {
 namespace {
@@ -40,23 +40,23 @@ bool SharedBlobs::link(const std::string& from, const std::string& to) {
 }
 
 std::string SharedBlobs::unfinished(const std::string& name) const {
-  return absl::StrCat(folder_, "/", kUnfinishedBlobs, "/", name);
+  return absl::StrCat(folder_, "/", kPartialBlobsFolder, "/", name);
 }
 
 bool SharedBlobs::take(const std::string& sha256, const std::string& path) {
-  return usable_ && link(absl::StrCat(folder_, "/", blobPlace(sha256)), path);
+  return usable_ && link(absl::StrCat(folder_, "/", blobRelativePath(sha256)), path);
 }
 
-bool SharedBlobs::isServers(const std::string& sha256, const std::string& path) const {
+bool SharedBlobs::isServersFile(const std::string& sha256, const std::string& path) const {
   struct stat servers{}, here{};
-  return !folder_.empty() && stat(absl::StrCat(folder_, "/", blobPlace(sha256)).c_str(), &servers) == 0 &&
+  return !folder_.empty() && stat(absl::StrCat(folder_, "/", blobRelativePath(sha256)).c_str(), &servers) == 0 &&
          stat(path.c_str(), &here) == 0 && servers.st_dev == here.st_dev && servers.st_ino == here.st_ino;
 }
 
 std::optional<std::string> SharedBlobs::place(const v1::Digest& digest, const std::string& path) {
   static std::atomic<int> number = 0;
   if (!usable_) return std::nullopt;
-  std::string name = absl::StrCat(digest.sha256(), kPlacedBlob, getpid(), "-", ++number);
+  std::string name = absl::StrCat(digest.sha256(), kPlacedBlobInfix, getpid(), "-", ++number);
   return link(path, unfinished(name)) ? std::optional(std::move(name)) : std::nullopt;
 }
 

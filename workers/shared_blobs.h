@@ -21,7 +21,7 @@ class SharedBlobs {
 
   /// Whether the file `path` is still the server's file of the blob. If the server found the blob damaged, it has
   /// another file or none.
-  bool isServers(const std::string& sha256, const std::string& path) const;
+  bool isServersFile(const std::string& sha256, const std::string& path) const;
 
   /// Links a complete file to the place from which the server takes it over. Returns the name for
   /// UploadBlobRequest.placed; nothing if it must be streamed.

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "workers/child_end.h"
+#include "workers/child_exit.h"
 #include "workers/exit_codes.h"
 #include "workers/output_names.h"
 #include "workers/progress_stream.h"
@@ -109,7 +109,7 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
 
 v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const AttemptFolder& folder,
                        const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt,
-                       KnownSteps* steps) {
+                       SharedStepCache* steps) {
   if (!writeFile(folder.path() + "/task.pb", task.SerializeAsString())) {
     return failedHere(absl::StrCat("cannot write ", folder.path(), "/task.pb; is the worker's disk full?"));
   }
@@ -136,7 +136,7 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
     if (runner.on_other_build) runner.on_other_build();
     return failed(otherBuild(std::string(child.status().message())));
   }
-  ChildEnd end;
+  ChildExit end;
   {
     const OnCancel stop(attempt, [&](StopReason reason) { (*child)->stop(reason); });
     end = (*child)->wait();
@@ -148,8 +148,8 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
   v1::TaskResult result;
   const bool whole = end.exited && end.exit_code == 0 && end.stopped == StopReason::kNone &&
                      readResult(folder.path() + "/result.pb", result);
-  if (!whole) result = failed(failureOfEnd(end, spec));
-  if (steps != nullptr && !result.has_failure()) addEncoded(*steps, readSteps(folder.output(kStepsFile)));
+  if (!whole) result = failed(failureOfExit(end, spec));
+  if (steps != nullptr && !result.has_failure()) addEncoded(*steps, readSteps(folder.output(kStepCacheFile)));
   if (end.exited && end.exit_code == kTaskOtherBuild && runner.on_other_build) runner.on_other_build();
   if (!end.stderr_tail.empty()) spdlog::debug("task process {} printed: {}", (*child)->pid(), end.stderr_tail);
   v1::Usage& usage = *result.mutable_usage();

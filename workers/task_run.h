@@ -8,9 +8,9 @@
 #include "workers/cancellation.h"
 #include "workers/child_process.h"
 #include "workers/fork_server.h"
-#include "workers/known_steps.h"
 #include "workers/sandbox/measures.h"
 #include "workers/scratch.h"
+#include "workers/shared_step_cache.h"
 
 namespace tessera::worker {
 
@@ -35,6 +35,6 @@ ChildSpec childSpecFor(const TaskRunner& runner, const v1::TaskSpec& task, const
 /// after a successful end; null: no cache.
 v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const AttemptFolder& folder,
                        const std::function<void(const v1::Progress&)>& on_progress, Cancellation& attempt,
-                       KnownSteps* steps = nullptr);
+                       SharedStepCache* steps = nullptr);
 
 }  // namespace tessera::worker

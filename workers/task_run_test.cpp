@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "workers/child_end.h"
+#include "workers/child_exit.h"
 #include "workers/exit_codes.h"
 #include "workers/file_digest.h"
 #include "workers/folder_size.h"
@@ -40,7 +40,7 @@ class TaskRunFixture : public testing::Test {
     useProgram(TESSERA_MISBEHAVING_TASK, start);
   }
 
-  void plan(const SandboxWishes& wishes) {
+  void plan(const SandboxOptions& wishes) {
     const auto plan = planSandbox(wishes, temporary_.path());
     ASSERT_TRUE(plan.ok()) << plan.status();
     runner_.sandbox = *plan;
@@ -90,7 +90,7 @@ class TaskRunFixture : public testing::Test {
   std::optional<AttemptFolder> folder_;
   TaskRunner runner_;
   Cancellation attempt_;
-  std::unique_ptr<KnownSteps> steps_;
+  std::unique_ptr<SharedStepCache> steps_;
 };
 
 constexpr Profile kCompile = Profile::kCompile;
@@ -112,18 +112,18 @@ TEST_P(TaskRunTest, SuccessCarriesTheResultAndItsCost) {
   EXPECT_GT(result.usage().peak_rss_bytes(), 0);
 }
 
-std::string contentOf(const std::string& path) {
+std::string structuralKey(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 TEST_P(TaskRunTest, WhatOneTaskMadeOfAStepTheNextOneKnows) {
   EXPECT_FALSE(run(taskNamed("known-steps:0")).has_failure()) << "without any it has no such descriptor";
-  steps_ = *KnownSteps::create(1 << 20);
+  steps_ = *SharedStepCache::create(1 << 20);
   for (const char* made : {"", "made once", "made once"}) {
     const v1::TaskResult result = run(taskNamed("known-steps:1"));
     ASSERT_FALSE(result.has_failure()) << result.failure().ShortDebugString();
-    EXPECT_EQ(contentOf(folder_->output("made")), made);
+    EXPECT_EQ(structuralKey(folder_->output("made")), made);
   }
   ASSERT_EQ(failureOf("segfault").reason(), Failure::CRASHED);
 }
@@ -227,7 +227,7 @@ TEST_P(TaskRunTest, OrphansOfASuccessfulTaskAreEnded) {
 }
 
 TEST_P(TaskRunTest, CancelBeforeTheStartIsNotForgotten) {
-  attempt_.cancel(StopReason::kLost);
+  attempt_.cancel(StopReason::kLeaseLost);
   EXPECT_EQ(failureOf("sleep").reason(), Failure::LEASE_LOST);
 }
 
@@ -326,9 +326,9 @@ TEST_F(ForkServerTest, StepThatFailsIsNamed) {
   const auto child = ChildProcess::start(
       spec, [](std::string_view) {}, [&](const auto&... how) { return runner_.forks->fork(how...); });
   ASSERT_TRUE(child.ok()) << child.status();
-  const ChildEnd end = (*child)->wait();
+  const ChildExit end = (*child)->wait();
   EXPECT_THAT(end.not_started, testing::HasSubstr("working folder: No such file"));
-  EXPECT_EQ(failureOfEnd(end, spec).reason(), Failure::WORKER_FAULT);
+  EXPECT_EQ(failureOfExit(end, spec).reason(), Failure::WORKER_FAULT);
 }
 
 // A process that is stopped before its task starts is ended within the same bounds; so are those queued after it.

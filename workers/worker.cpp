@@ -49,7 +49,7 @@ int Worker::run() {
   const auto service = v1::WorkerService::NewStub(channel);
   Registration registration(*service, options_.identity);
   BlobClient blobs(channel, shared);
-  KnownStepsOfProjects known_steps(static_cast<size_t>(options_.known_steps_bytes));
+  ProjectStepCaches known_steps(static_cast<size_t>(options_.known_steps_bytes));
   const AttemptEnvironment environment{*service,
                                        registration,
                                        blobs,
@@ -107,7 +107,7 @@ void Worker::work(const AttemptEnvironment& environment) {
 }
 
 // Limits logging, since trouble is checked before each lease request, and a full disk is often full of logs.
-void Worker::tellTrouble(const std::string& trouble) {
+void Worker::logTrouble(const std::string& trouble) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::minutes kAgain(10);
   const std::lock_guard lock(trouble_mutex_);
@@ -131,7 +131,7 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   if (request.trouble().empty()) {
     request.set_wait_us(std::chrono::microseconds(options_.poll).count());
   }
-  tellTrouble(request.trouble());
+  logTrouble(request.trouble());
   const auto asked = std::chrono::steady_clock::now();
   absl::Status status;
   {

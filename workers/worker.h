@@ -23,7 +23,7 @@ struct WorkerOptions {
   std::string scratch;
   std::string blobs;  ///< the server's blob folder, if on the same disk as `scratch`; empty: blobs are streamed
   int64_t cache_bytes = int64_t{8} << 30;
-  int64_t known_steps_bytes = int64_t{64} << 20;  ///< memory for cached step results (known_steps.h); 0: none
+  int64_t known_steps_bytes = int64_t{64} << 20;  ///< memory for cached step results (shared_step_cache.h); 0: none
   int64_t min_free_bytes = int64_t{64} << 20;     ///< minimum free space of the scratch disk to accept tasks
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
@@ -51,7 +51,7 @@ class Worker {
   void fail(int exit_code);
   /// Logs a problem that keeps this machine from working, and its end: at its start and every ten minutes. Callable
   /// from any slot.
-  void tellTrouble(const std::string& trouble);
+  void logTrouble(const std::string& trouble);
 
   WorkerOptions options_;
   Cancellation draining_;

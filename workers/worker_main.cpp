@@ -11,8 +11,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "proto/support/cli11.h"
-#include "proto/support/end_with_parent.h"
 #include "proto/support/log_format.h"
+#include "proto/support/parent_exit.h"
 #include "proto/support/status_macros.h"
 #include "proto/support/worker_exit.h"
 #include "proto/version/version.h"
@@ -66,7 +66,7 @@ struct Flags {
   bool die_with_parent = false;
   bool execute_tasks = false;
   bool no_huge_pages = false;
-  SandboxWishes sandbox{.scratch_bytes = int64_t{64} << 30};
+  SandboxOptions sandbox{.scratch_bytes = int64_t{64} << 30};
   bool no_namespaces = false;
   std::vector<std::string> require_sandbox;
 };
@@ -103,7 +103,7 @@ absl::StatusOr<SandboxPlan> planned(Flags& flags) {
 }
 
 int run(Flags& flags, const sigset_t& signals) {
-  if (flags.die_with_parent && !endWithParent(SIGQUIT)) return kWorkerStopped;
+  if (flags.die_with_parent && !signalOnParentExit(SIGQUIT)) return kWorkerStopped;
   adoptOrphans();
   const auto sandbox = planned(flags);
   if (!sandbox.ok()) {
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
   app.add_option("--tls-ca", credential.ca_file, "Certificate authority of the server (PEM); enables TLS");
   app.add_option("--tls-cert", credential.certificate_file, "Certificate of this worker (PEM)");
   app.add_option("--tls-key", credential.key_file, "Private key of the certificate (PEM)");
-  app.add_flag("--token-in-clear", credential.token_in_clear,
+  app.add_flag("--token-in-clear", credential.allow_plaintext_token,
                "Send the token even without TLS, where others can read it");
   app.add_option("--id", flags.id, "Name of this worker, stable across restarts")->capture_default_str();
   app.add_option("--scratch", flags.options.scratch, "Folder for inputs, outputs and the blob cache; one per worker")

@@ -51,10 +51,10 @@ absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v
   auto uploaded =
       uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
   if (!uploaded.ok()) return uploaded.status();
-  askInstead(*uploaded, question);
+  convertToAnalysis(*uploaded, question);
   interrupts->jobMayExist();
   TESSERA_ASSIGN_OR_RETURN(auto outcome, createCompile(channel, *uploaded));
-  interrupts->cancels([&channel, id = outcome.job.id()] { cancelAloud(channel, id, "cancelling"); });
+  interrupts->cancels([&channel, id = outcome.job.id()] { announceAndCancel(channel, id, "cancelling"); });
   auto job = awaitJob(channel, outcome.job.id(), [&](const v1::JobEvent& event) { view.event(event); },
                       {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();

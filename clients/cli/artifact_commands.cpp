@@ -53,7 +53,7 @@ int download(const CommandLine& line, Channel& channel, const v1::Digest& digest
   absl::Status status =
       downloadFile(channel, digest, path, [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
   view.finish();
-  if (status.ok() && sign) status = keepSignatureAndTrust(channel, digest.sha256(), path);
+  if (status.ok() && sign) status = fetchSignatureAndTrustLocal(channel, digest.sha256(), path);
   if (!status.ok()) return reportError(status, line.json);
   std::cout << (line.json ? json : path) << "\n";
   return 0;
@@ -94,7 +94,7 @@ void addFetch(CommandLine& line) {
 }
 
 /// Inputs and outputs of an artifact, or of one of its variants.
-std::string bordersText(const std::string& indent, const v1::Manifest& manifest, const auto& described) {
+std::string interfaceText(const std::string& indent, const v1::Manifest& manifest, const auto& described) {
   std::string text;
   for (const auto& input : described.inputs()) {
     const auto named = [&](const v1::TensorValue& value) { return value.spec().name() == input.name(); };
@@ -118,7 +118,7 @@ std::string variantText(const v1::Manifest::Variant& variant) {
 std::string describe(const v1::Manifest& manifest) {
   std::string text = absl::StrCat(manifest.name(), " for ", manifest.target_name(), "\n");
   if (manifest.variants_size() == 0) {
-    absl::StrAppend(&text, bordersText("  ", manifest, manifest));
+    absl::StrAppend(&text, interfaceText("  ", manifest, manifest));
   } else {
     const bool one = manifest.variants_size() == 1;  // a variant for ranges
     absl::StrAppend(&text, "  ", manifest.variants_size(),
@@ -127,7 +127,7 @@ std::string describe(const v1::Manifest& manifest) {
   for (const auto& variant : manifest.variants()) {
     absl::StrAppend(&text, "  variant ", variantText(variant), ": ", variant.steps(), " steps, ",
                     absl::StrFormat("%.3g", static_cast<double>(variant.flops()) / 1e9), " GFLOP a run, arena ",
-                    bytesText(variant.arena_bytes()), "\n", bordersText("    ", manifest, variant));
+                    bytesText(variant.arena_bytes()), "\n", interfaceText("    ", manifest, variant));
   }
   absl::StrAppend(&text, "  ", manifest.kernels(), " kernels");
   if (manifest.variants_size() == 0) {

@@ -40,7 +40,7 @@ TimeChange changeOf(const std::vector<double>& before_ms, const std::vector<doub
   std::ranges::transform(after_ms, before_ms, differences.begin(), std::minus<>());
   const double middle = median(differences);
   for (double& difference : differences) difference = std::abs(difference - middle);
-  const double error = errorOfMedian(median(differences), differences.size());
+  const double error = medianStandardError(median(differences), differences.size());
   change.change = change.after_ms / change.before_ms - 1;
   change.noise = std::max(kLeastNoise, kDeviations * error / change.before_ms);
   return change;

@@ -17,8 +17,8 @@ struct TimeChange {
 };
 
 /// The noise is three standard errors of the median of the pairwise differences, estimated from their median absolute
-/// deviation (proto/support/median.h, errorOfMedian). It is at least 1 %, because the same code at other addresses
-/// differs by that much. Both vectors have the same length, at least one.
+/// deviation (proto/support/median.h, medianStandardError). It is at least 1 %, because the same code at other
+/// addresses differs by that much. Both vectors have the same length, at least one.
 TimeChange changeOf(const std::vector<double>& before_ms, const std::vector<double>& after_ms);
 
 enum class CodeChange { kSame, kOtherSchedule, kOtherKernel, kNew, kGone };

@@ -8,7 +8,7 @@ namespace tessera::client {
 namespace {
 
 constexpr size_t kMostManifest = size_t{64} << 20;
-constexpr size_t kMostPlan = size_t{2} << 30;  // the limit of a protobuf message
+constexpr size_t kMaxPlanBytes = size_t{2} << 30;  // the limit of a protobuf message
 
 template <typename Message>
 absl::StatusOr<Message> readEntry(const std::string& path, const std::string& entry, size_t most) {
@@ -26,6 +26,8 @@ absl::StatusOr<v1::Manifest> readManifest(const std::string& path) {
   return readEntry<v1::Manifest>(path, "manifest.pb", kMostManifest);
 }
 
-absl::StatusOr<v1::Plan> readPlan(const std::string& path) { return readEntry<v1::Plan>(path, "plan.pb", kMostPlan); }
+absl::StatusOr<v1::Plan> readPlan(const std::string& path) {
+  return readEntry<v1::Plan>(path, "plan.pb", kMaxPlanBytes);
+}
 
 }  // namespace tessera::client

@@ -45,9 +45,9 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect(std::chrono::milli
     shown.token_file = absl::StrCat(data_folder, "/operator.token");
   }
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Channel> channel, Channel::open(address, shown));
-  channel->setEnded(ended);
+  channel->setServerEndedCheck(ended);
   if (!json && !quiet) {
-    channel->setAway([address](std::chrono::milliseconds patience) {
+    channel->setUnreachableCallback([address](std::chrono::milliseconds patience) {
       std::cerr << "\ntessera: the server at " << address << " does not answer; waiting for it, "
                 << std::chrono::ceil<std::chrono::seconds>(patience).count() << " s at most\n";
     });

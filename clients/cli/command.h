@@ -18,7 +18,7 @@ struct CommandLine {
   CLI::App app{"Tessera: a compiler as a service for tensor programs", "tessera"};
   std::string server;
   std::string data_folder;              ///< data folder of a local tesserad; calls go to it with an operator's token
-  std::function<absl::Status()> ended;  ///< for a service that this command started, see Channel::setEnded
+  std::function<absl::Status()> ended;  ///< for a service that this command started, see Channel::setServerEndedCheck
   Identity identity;
   bool json = false;
   bool quiet = false;

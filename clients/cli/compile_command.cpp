@@ -78,7 +78,7 @@ absl::Status fetchArtifact(Channel& channel, const v1::Digest& artifact, const s
                                        [&](int64_t done, int64_t total) { view.transfer("download", done, total); });
     if (!status.ok()) return status;
   }
-  return keepSignatureAndTrust(channel, artifact.sha256(), path);
+  return fetchSignatureAndTrustLocal(channel, artifact.sha256(), path);
 }
 
 /// Parses "none", "newest", or the time of a snapshot.
@@ -159,7 +159,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     tune.budget = flags.tune;
     v1::TuneSpec spec;
     if (absl::Status status = tune.fill(spec); !status.ok()) return reportError(status, line.json);
-    tuneInstead(*uploaded, std::move(spec));
+    convertToTune(*uploaded, std::move(spec));
   }
   if (interrupts) interrupts->jobMayExist();
   auto outcome = createCompile(channel, *uploaded);
@@ -176,7 +176,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     return 0;
   }
   if (outcome->job.end_time_us() == 0) {
-    interrupts->cancels([&channel, id = outcome->job.id()] { cancelAloud(channel, id, "cancelling"); });
+    interrupts->cancels([&channel, id = outcome->job.id()] { announceAndCancel(channel, id, "cancelling"); });
     const auto start = Clock::now();
     auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); },
                         {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/output.h"
-#include "compiler/schedule/open_choices.h"
+#include "compiler/schedule/ambiguous_choices.h"
 #include "compiler/schedule/summary.h"
 
 namespace tessera::client {
@@ -148,7 +148,7 @@ std::string fusionTable(const v1::GraphReport& report) {
 
 std::string openChoiceTable(const v1::GraphReport& report) {
   std::vector<std::vector<std::string>> rows;
-  for (const v1::OpenChoice& open : compiler::openChoices(report)) {
+  for (const v1::OpenChoice& open : compiler::ambiguousChoices(report)) {
     std::vector<std::string> row = openChoiceCells(open);
     row.insert(row.begin() + 4, absl::StrFormat("%.1f", open.possible_gain_us()));
     rows.push_back(std::move(row));

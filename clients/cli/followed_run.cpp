@@ -28,7 +28,7 @@ struct Loaded {
 };
 
 /// The consecutive runs of one version.
-struct Stretch {
+struct VersionRuns {
   v1::ArtifactVersion version;
   double from_ms = 0;  ///< start of its first run, since the command began
   std::vector<double> times_ms;
@@ -36,7 +36,7 @@ struct Stretch {
 
 class Follower {
  public:
-  Follower(const FollowedRun& run, Channel& channel, Clock::time_point begun)
+  Follower(const FollowOptions& run, Channel& channel, Clock::time_point begun)
       : run_(run), channel_(channel), begun_(begun) {}
 
   absl::Status run() {
@@ -54,7 +54,7 @@ class Follower {
     return status;
   }
 
-  const std::list<Stretch>& stretches() const { return stretches_; }
+  const std::list<VersionRuns>& stretches() const { return stretches_; }
   RunBuffers& buffers() { return buffers_; }
 
  private:
@@ -135,7 +135,7 @@ class Follower {
     }
   }
 
-  const FollowedRun& run_;
+  const FollowOptions& run_;
   Channel& channel_;
   const Clock::time_point begun_;
   std::atomic<bool> stop_ = false;
@@ -147,12 +147,12 @@ class Follower {
   std::shared_ptr<Loaded> runs_;
   RunBuffers buffers_;
   LocalSession session_{nullptr, &tessera_session_destroy};  // destroyed before runs_, which it uses
-  std::list<Stretch> stretches_;
+  std::list<VersionRuns> stretches_;
 };
 
 }  // namespace
 
-int followJob(const CommandLine& line, const FollowedRun& run) {
+int followJob(const CommandLine& line, const FollowOptions& run) {
   const Clock::time_point begun = Clock::now();
   auto channel = line.connect();
   if (!channel.ok()) return reportError(channel.status(), line.json);
@@ -161,7 +161,7 @@ int followJob(const CommandLine& line, const FollowedRun& run) {
   int runs = 0;
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> versions;
-  for (const Stretch& stretch : follower.stretches()) {
+  for (const VersionRuns& stretch : follower.stretches()) {
     if (stretch.times_ms.empty()) continue;  // a newer version arrived before its first run
     const Latency latency = summarize(stretch.times_ms);
     runs += latency.runs;

@@ -10,7 +10,7 @@ namespace tessera::client {
 
 /// `tessera run --follow`: runs the artifact of a tune job repeatedly, starting with the newest version, and switches
 /// to each newer one between two runs.
-struct FollowedRun {
+struct FollowOptions {
   std::string job;
   RunInputs inputs;
   TrustFlags trust;
@@ -20,6 +20,6 @@ struct FollowedRun {
 };
 
 /// Returns the exit code.
-int followJob(const CommandLine& line, const FollowedRun& run);
+int followJob(const CommandLine& line, const FollowOptions& run);
 
 }  // namespace tessera::client

@@ -65,7 +65,7 @@ void InterruptWatch::watch() {
   action();
 }
 
-void cancelAloud(Channel& channel, const std::string& job_id, const char* doing) {
+void announceAndCancel(Channel& channel, const std::string& job_id, const char* doing) {
   std::cerr << "\ntessera: " << doing << " " << job_id << " (press again to exit at once)\n";
   v1::CancelJobRequest request;
   request.set_id(job_id);

@@ -46,6 +46,6 @@ class InterruptWatch {
 };
 
 /// Prints "tessera: DOING JOB" on the terminal, and asks the server to cancel the job.
-void cancelAloud(Channel& channel, const std::string& job_id, const char* doing);
+void announceAndCancel(Channel& channel, const std::string& job_id, const char* doing);
 
 }  // namespace tessera::client

@@ -163,9 +163,9 @@ int writeKernel(const CommandLine& line, const KernelFlags& flags) {
     std::cout
         << absl::StrFormat(
                R"({"kernel":%s,"checked":{"blocks":%d,"results":%d,"wrong":%d,"largest_error":%.6g,"share_of_bound":%.6g},"fetches":{"accesses":%d,"cycles":%d},"stores":{"accesses":%d,"cycles":%d}})",
-               manifest, checked.blocks, checked.results, checked.wrong, checked.largest_error, checked.largest_share,
-               checked.run.fetches.accesses, checked.run.fetches.cycles, checked.run.stores.accesses,
-               checked.run.stores.cycles)
+               manifest, checked.blocks, checked.results, checked.wrong, checked.largest_error,
+               checked.largest_error_ratio, checked.run.fetches.accesses, checked.run.fetches.cycles,
+               checked.run.stores.accesses, checked.run.stores.cycles)
         << "\n";
   } else {
     const auto& plan = kernel->plan;
@@ -180,7 +180,7 @@ int writeKernel(const CommandLine& line, const KernelFlags& flags) {
                 << (checked.wrong > 0 ? absl::StrCat(checked.wrong, " wrong: ", checked.first_wrong)
                     : compiler::isFloatingPoint(plan.software.accesses[0].dtype)
                         ? absl::StrFormat("%.1e off at most, %.1f %% of the bound", checked.largest_error,
-                                          100 * checked.largest_share)
+                                          100 * checked.largest_error_ratio)
                         : std::string("exact"))
                 << "\nfetches: " << trafficText(checked.run.fetches)
                 << "\ncopies in: " << trafficText(checked.run.stores) << "\n";

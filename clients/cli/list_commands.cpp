@@ -116,7 +116,7 @@ void addOperatorCommand(CommandLine& line) {
       const std::vector<std::string> headings = {"OPERATOR", "VERSIONS", "INPUTS", "FAMILY", "TYPES"};
       if (*channel == nullptr) {
         // The operator table belongs to the compiler, which this program does not link; tessera-task prints it.
-        const auto described = worker::describeHost(binaryBeside("tessera-task"));
+        const auto described = worker::describeHost(siblingBinary("tessera-task"));
         if (!described.ok()) return reportError(described.status(), line.json);
         return printBuiltin(line, *flags, "operators", headings, described->operators(), operatorRow);
       }

@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "clients/cpp/channel.h"
 #include "clients/cpp/local_file.h"
-#include "proto/support/own_folder.h"
 #include "proto/support/printable.h"
+#include "proto/support/private_folder.h"
 #include "proto/support/server_exit.h"
 #include "proto/support/status_macros.h"
 #include "proto/version/version.h"
@@ -29,12 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 constexpr auto kStartPatience = std::chrono::seconds(30);
 /// A tesserad that was not started by a command may be restarted by its service manager; wait this long for it.
-constexpr auto kOwnersRestart = std::chrono::seconds(5);
+constexpr auto kServiceManagerRestart = std::chrono::seconds(5);
 
 std::string logIn(const fs::path& folder) { return (folder / "tesserad.log").string(); }
 
 /// The last output of a tesserad that ended with an error, in parentheses after a blank; empty if there is none.
-std::string lastWordsIn(const fs::path& folder) {
+std::string lastLogLine(const fs::path& folder) {
   constexpr absl::string_view kProgram = "tesserad: ";
   std::ifstream in(logIn(folder));
   std::string last;
@@ -50,22 +50,22 @@ std::string defaultDataFolder() {
 }
 
 /// The announcement of a tesserad in its data folder (tesserad.build).
-struct Announced {
+struct ServerAnnouncement {
   std::string build, process;
   bool with_parent = false;  ///< ends with the command that started it
 };
-Announced announcedIn(const fs::path& folder) {
+ServerAnnouncement announcedIn(const fs::path& folder) {
   std::ifstream in(folder / "tesserad.build");
-  Announced it;
+  ServerAnnouncement it;
   std::string ends;
   std::getline(in, it.build) && std::getline(in, it.process) && std::getline(in, ends);
-  it.with_parent = ends == server::kEndsWithParent;
+  it.with_parent = ends == server::kExitsWithParent;
   return it;
 }
 
 /// Whether a tesserad uses the folder: the process in the store's lock file lives and has that file open. Wrongly false
 /// for a process in another PID namespace; tesserad itself relies on the lock.
-bool isHeld(const fs::path& folder) {
+bool isFolderInUse(const fs::path& folder) {
   const fs::path lock = folder / "tessera.db.lock";
   std::ifstream in(lock);
   std::string process;
@@ -87,13 +87,13 @@ std::string runningServer(const fs::path& folder) {
   std::string address;
   if (!std::getline(in, address) || address.empty()) return "";
   // Another program cannot take over the folder's socket, but it can take over a port.
-  if (!absl::StartsWith(address, "unix:") && !isHeld(folder)) return "";
+  if (!absl::StartsWith(address, "unix:") && !isFolderInUse(folder)) return "";
   return Channel(address).waitReady(std::chrono::milliseconds(500)).ok() ? address : "";
 }
 
 // A server of another build has another compiler than the one that belongs to this program.
 absl::Status checkBuild(const fs::path& folder) {
-  const Announced it = announcedIn(folder);
+  const ServerAnnouncement it = announcedIn(folder);
   if (it.build == compilerVersion()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the tesserad that serves ", folder.string(),
@@ -113,18 +113,18 @@ std::string socketIn(const fs::path& folder) {
 
 }  // namespace
 
-std::string binaryBeside(const std::string& name) {
+std::string siblingBinary(const std::string& name) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   const fs::path beside = self.parent_path() / name;
   return !error && fs::exists(beside) ? beside.string() : name;
 }
 
-std::string serverBinary() { return binaryBeside("tesserad"); }
+std::string serverBinary() { return siblingBinary("tesserad"); }
 
 absl::StatusOr<std::unique_ptr<LocalService>> LocalService::start(std::string data_folder, int workers) {
   if (data_folder.empty()) data_folder = defaultDataFolder();
-  if (absl::Status own = makeDataFolder(data_folder); !own.ok()) {
+  if (absl::Status own = createDataFolder(data_folder); !own.ok()) {
     return absl::Status(own.code(), absl::StrCat("data folder: ", own.message()));
   }
   const fs::path folder = fs::absolute(data_folder);
@@ -193,11 +193,11 @@ absl::Status LocalService::whyItEnded(int wait_status) const {
   }
   if (code == server::kServerOtherData) {
     return absl::FailedPreconditionError(absl::StrCat("tesserad cannot serve the data folder ", folder_.string(),
-                                                      lastWordsIn(folder_), "; or name another with --data-dir"));
+                                                      lastLogLine(folder_), "; or name another with --data-dir"));
   }
   return absl::UnavailableError(
       absl::StrCat(serverBinary(), " ended", WIFSIGNALED(wait_status) ? " by signal " : " with exit code ",
-                   WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : code, lastWordsIn(folder_), "; see ",
+                   WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : code, lastLogLine(folder_), "; see ",
                    logIn(folder_), "; run this again, acknowledged work is kept in ", folder_.string()));
 }
 
@@ -208,22 +208,22 @@ absl::Status LocalService::ended() {
     child_ = 0;
     // If several commands start a service at the same moment, one gets the folder, and the others use its service.
     // The loser's tesserad fails because the folder is locked by then.
-    const bool lost = WIFEXITED(status) && WEXITSTATUS(status) == server::kServerFailed && isHeld(folder_);
+    const bool lost = WIFEXITED(status) && WEXITSTATUS(status) == server::kServerFailed && isFolderInUse(folder_);
     if (!lost) why_ = whyItEnded(status);
   }
   if (child_ > 0 || !why_.ok()) return why_;
 
   // Another command or the owner started it. A draining service still holds the folder.
-  if (isHeld(folder_)) {
+  if (isFolderInUse(folder_)) {
     gone_since_.reset();
     return absl::OkStatus();
   }
-  const Announced last = announcedIn(folder_);
+  const ServerAnnouncement last = announcedIn(folder_);
   // A service that ends with its parent is never restarted by anybody else.
   const bool owned = !last.process.empty() && !last.with_parent && found_;
   const auto now = std::chrono::steady_clock::now();
   if (!gone_since_) gone_since_ = now;
-  if (owned && now - *gone_since_ < kOwnersRestart) return absl::OkStatus();
+  if (owned && now - *gone_since_ < kServiceManagerRestart) return absl::OkStatus();
   return spawn();
 }
 

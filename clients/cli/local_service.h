@@ -15,7 +15,7 @@
 namespace tessera::client {
 
 /// The path of one of our programs next to this one, or its bare name, to be found in the PATH.
-std::string binaryBeside(const std::string& name);
+std::string siblingBinary(const std::string& name);
 /// The tesserad next to this program, or "tesserad", to be found in the PATH.
 std::string serverBinary();
 

@@ -25,7 +25,7 @@ namespace {
 std::string doYouMean(const std::string& name) { return name.empty() ? "" : absl::StrCat("; do you mean ", name, "?"); }
 
 /// Lists the commands at this place; CLI11 would only print that a subcommand is required.
-void sayUnknownCommand(const CLI::App& at, const std::string& word) {
+void reportUnknownCommand(const CLI::App& at, const std::string& word) {
   const auto known = at.get_subcommands([](const CLI::App*) { return true; });
   std::vector<std::string> names;
   for (const CLI::App* each : known) names.push_back(each->get_name());
@@ -52,7 +52,7 @@ void explainError(const CLI::App& app) {
   }
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
   const bool wants_command = !at->get_subcommands([](const CLI::App*) { return true; }).empty();
-  if (wants_command && !words.empty()) sayUnknownCommand(*at, words.front());
+  if (wants_command && !words.empty()) reportUnknownCommand(*at, words.front());
   const std::vector<std::string> flags = flagsOf(app, path);
   for (const std::string& word : words) {
     const std::string flag = word.starts_with("--") ? word.substr(0, word.find('=')) : "";
@@ -63,7 +63,7 @@ void explainError(const CLI::App& app) {
 
 /// Output that was written to a full disk is lost; the exit code must tell scripts. A closed pipe is no error: its
 /// reader wants no more.
-int afterOutput(int code) {
+int checkedOutput(int code) {
   errno = 0;
   std::cout.flush();
   const bool written = std::cout.good() && std::fflush(stdout) == 0;
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   line.app.add_option("--project", line.identity.project,
                       "the project an operator acts for ('-' in lists: all); other callers have their token's project "
                       "(TESSERA_PROJECT)");
-  line.app.add_flag("--token-in-clear", line.identity.token_in_clear,
+  line.app.add_flag("--token-in-clear", line.identity.allow_plaintext_token,
                     "send the token even without TLS to another host");
   line.app.add_flag("--json", line.json, "print JSON for scripts");
   line.app.add_flag("-q,--quiet", line.quiet, "no progress");
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
     words.erase(words.begin());
     const auto is_named = [&words](const CLI::App* each) { return each->check_name(words.front()); };
     if (!words.empty() && line.app.get_subcommands(is_named).empty()) {
-      sayUnknownCommand(line.app, words.front());
+      reportUnknownCommand(line.app, words.front());
       return tessera::kExitUsage;
     }
     words.emplace_back("--help");
@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) explainError(line.app);
     const int code = line.app.exit(error);
-    return afterOutput(code == 0 ? tessera::kExitOk : tessera::kExitUsage);
+    return checkedOutput(code == 0 ? tessera::kExitOk : tessera::kExitUsage);
   }
-  return afterOutput(line.action());
+  return checkedOutput(line.action());
 }

@@ -31,7 +31,7 @@ bool fits(const v1::Manifest::Variant& variant, const v1::Specialization& choice
 }
 
 // The product of the capacities of all range dimensions; 0 without ranges.
-double roomOf(const v1::Manifest::Variant& variant) {
+double capacityOf(const v1::Manifest::Variant& variant) {
   double room = 0;
   for (const v1::DimensionBinding& dimension : variant.dimensions()) {
     if (dimension.size() < 0) room = std::max(room, 1.0) * -static_cast<double>(dimension.size());
@@ -53,9 +53,9 @@ absl::StatusOr<const v1::Manifest::Variant*> chosenVariant(const v1::Manifest& m
   }
   // Among variants for a range, choose the smallest that is large enough.
   if (chosen.size() > 1 &&
-      std::all_of(chosen.begin(), chosen.end(), [](const auto* each) { return roomOf(*each) > 0; })) {
+      std::all_of(chosen.begin(), chosen.end(), [](const auto* each) { return capacityOf(*each) > 0; })) {
     chosen = {*std::min_element(chosen.begin(), chosen.end(),
-                                [](const auto* a, const auto* b) { return roomOf(*a) < roomOf(*b); })};
+                                [](const auto* a, const auto* b) { return capacityOf(*a) < capacityOf(*b); })};
   }
   if (chosen.size() != 1) {
     v1::Failure failure;

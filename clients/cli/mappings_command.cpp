@@ -12,11 +12,11 @@
 #include "clients/cli/operator_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
-#include "compiler/intrinsic/choice.h"
 #include "compiler/intrinsic/explain.h"
 #include "compiler/intrinsic/layout.h"
 #include "compiler/intrinsic/program.h"
 #include "compiler/intrinsic/standard_operators.h"
+#include "compiler/intrinsic/tiling_choice.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/instruction_sets.h"
 
@@ -84,7 +84,7 @@ void printChoice(const Choice& choice, const v1::Target& target) {
             << print(paddingOf(choice.software, choice.intrinsic, choice.mapping, target)) << "price\n";
   std::vector<std::vector<std::string>> rows;
   for (size_t l = 0; l < choice.price.levels.size(); ++l) {
-    const PricedLevel& level = choice.price.levels[l];
+    const LevelCost& level = choice.price.levels[l];
     rows.push_back({level.name, absl::StrJoin(choice.tiling[l], "x"), absl::StrFormat("%.0f", level.loops),
                     absl::StrFormat("%.0f", level.cycles), absl::StrFormat("%.0f", level.in_cycles),
                     absl::StrFormat("%.0f", level.out_cycles)});
@@ -112,7 +112,7 @@ int listOf(const CommandLine& line, const v1::Target& target, const v1::Intrinsi
       refused = std::string(choice.status().message());
     }
   }
-  sortByPrice(choices);
+  sortByCost(choices);
   if (flags.explain) {
     const size_t wanted = flags.explained < 0 ? 0 : static_cast<size_t>(flags.explained);
     if (wanted >= choices.size()) {

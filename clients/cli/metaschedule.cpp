@@ -26,11 +26,11 @@ using google::protobuf::Value;
 
 constexpr char kWorkloads[] = "database_workload.json", kRecords[] = "database_tuning_record.json";
 constexpr double kFailedSeconds = 1e9;  // MetaSchedule writes 1e10 for a candidate that did not run
-constexpr int kMostBlocks = 8;          // limit of names in a summary
+constexpr int kMaxBlocks = 8;           // limit of names in a summary
 constexpr int kMostProblems = 100;
 
 /// An error for a line that MetaSchedule does not write.
-absl::Status notWritten(const std::string& path, int64_t line, const std::string& what) {
+absl::Status notMetaScheduleLine(const std::string& path, int64_t line, const std::string& what) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, ":", line, ": not a line of MetaSchedule's database: ", what,
                    "; accepted: what TVM's JSONDatabase writes, [hash, module] in ", kWorkloads,
@@ -46,7 +46,7 @@ absl::Status forEachLine(const std::string& path, const std::function<absl::Stat
     if (absl::StripAsciiWhitespace(text).empty()) continue;
     ListValue line;
     if (const auto parsed = google::protobuf::util::JsonStringToMessage(text, &line); !parsed.ok())
-      return notWritten(path, number, std::string(parsed.message()));
+      return notMetaScheduleLine(path, number, std::string(parsed.message()));
     TESSERA_RETURN_IF_ERROR(use(number, line));
   }
   return in.bad() ? absl::DataLossError(absl::StrCat(path, ": cannot be read to its end")) : absl::OkStatus();
@@ -56,10 +56,10 @@ absl::StatusOr<std::vector<std::string>> readWorkloads(const std::string& path) 
   std::vector<std::string> hashes;
   absl::Status status = forEachLine(path, [&](int64_t number, const ListValue& line) {
     const bool pair = line.values_size() == 2 && line.values(0).has_string_value() && line.values(1).has_string_value();
-    if (!pair) return notWritten(path, number, "a workload is two strings");
+    if (!pair) return notMetaScheduleLine(path, number, "a workload is two strings");
     const std::string& hash = line.values(0).string_value();
     if (hash.empty() || hash.size() > 64 || !std::ranges::all_of(hash, absl::ascii_isalnum))
-      return notWritten(path, number, "the first string is no structural hash");
+      return notMetaScheduleLine(path, number, "the first string is no structural hash");
     hashes.push_back(hash);
     return absl::OkStatus();
   });
@@ -77,7 +77,7 @@ std::vector<std::string> blocksOf(const Value& trace) {
     if (parts[2].list_value().values().empty()) continue;
     const std::string& name = parts[2].list_value().values(0).string_value();
     if (!name.empty() && name != "root" && std::ranges::find(names, name) == names.end()) names.push_back(name);
-    if (names.size() == kMostBlocks) break;
+    if (names.size() == kMaxBlocks) break;
   }
   return names;
 }
@@ -154,7 +154,7 @@ std::string takeRecord(const ListValue& line, v1::TuningRecord& record) {
   record.set_outcome(v1::TuningRecord::UNCHECKED);
   record.mutable_times_ms()->Assign(times.begin(), times.end());
   record.set_median_ms(medianOf(record.times_ms()));
-  record.set_mad_ms(spreadOf(record.times_ms()) * record.median_ms());
+  record.set_mad_ms(relativeMad(record.times_ms()) * record.median_ms());
   return "";
 }
 
@@ -171,10 +171,10 @@ absl::Status readMetaSchedule(const std::string& folder, const std::function<boo
     if (!going) return absl::OkStatus();
     const bool pair = line.values_size() == 2 && line.values(0).has_number_value() && line.values(1).has_list_value() &&
                       line.values(1).list_value().values_size() == 4;
-    if (!pair) return notWritten(path, number, "a record is a number and an array of four");
+    if (!pair) return notMetaScheduleLine(path, number, "a record is a number and an array of four");
     const double index = line.values(0).number_value();
     if (!(index >= 0) || index != std::floor(index) || index >= static_cast<double>(workloads.size()))
-      return notWritten(
+      return notMetaScheduleLine(
           path, number,
           absl::StrCat("workload ", index, " is none of the ", workloads.size(), " lines of ", kWorkloads));
     v1::TuningRecord record;

@@ -15,7 +15,7 @@ using namespace compiler::intrinsic;  // NOLINT: the flags are this room's
 using compiler::instructionsOf;
 
 namespace {
-constexpr int64_t kMostElements = int64_t{1} << 40;  // per tensor, so that addresses fit
+constexpr int64_t kMaxElements = int64_t{1} << 40;  // per tensor, so that addresses fit
 }  // namespace
 
 CLI::Option* OperatorFlags::addTo(CLI::App* command, const std::string& what) {
@@ -49,9 +49,9 @@ absl::StatusOr<Nest> OperatorFlags::nest() const {
       if (extent < 0) return absl::InvalidArgumentError(absl::StrCat("a subscript of ", access.name, " goes below 0"));
       elements = saturatedProduct(elements, extent);
     }
-    if (elements <= kMostElements) continue;
+    if (elements <= kMaxElements) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(access.name, " has more than ", kMostElements, " elements; give smaller --extents"));
+        absl::StrCat(access.name, " has more than ", kMaxElements, " elements; give smaller --extents"));
   }
   return nest;
 }

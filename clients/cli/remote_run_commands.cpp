@@ -23,7 +23,7 @@
 namespace tessera::client {
 namespace {
 
-constexpr auto kPatience = std::chrono::minutes(30);
+constexpr auto kReconnectTimeout = std::chrono::minutes(30);
 
 struct RemoteFlags {
   std::string artifact;
@@ -87,7 +87,7 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
   if (status.ok()) status = addTermsOfJob(flags, request);
   if (!status.ok()) return reportError(status, line.json);
   auto answer = channel.call(channel.execution(), &v1::ExecutionService::Stub::Execute, request,
-                             {.timeout = kPatience, .attempts = 1});
+                             {.timeout = kReconnectTimeout, .attempts = 1});
   if (!answer.ok()) return reportError(answer.status(), line.json);
   OutputFolder folder(flags.output_folder);
   for (v1::TensorValue& output : *answer->mutable_result()->mutable_outputs()) {
@@ -159,7 +159,7 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
   if (status.ok()) status = addTermsOfJob(flags, request);
   if (!status.ok()) return reportError(status, line.json);
   auto answer = channel.call(channel.execution(), &v1::ExecutionService::Stub::Profile, request,
-                             {.timeout = kPatience, .attempts = 1});
+                             {.timeout = kReconnectTimeout, .attempts = 1});
   if (!answer.ok()) return reportError(answer.status(), line.json);
   if (line.json) {
     std::cout << toJson(*answer) << "\n";

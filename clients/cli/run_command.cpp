@@ -181,7 +181,7 @@ void endByFault(const char* sentence) {
 }
 
 int follow(const CommandLine& line, const RunFlags& flags) {
-  FollowedRun run{flags.follow, flags.inputs, flags.trust, flags.output_folder, flags.threads};
+  FollowOptions run{flags.follow, flags.inputs, flags.trust, flags.output_folder, flags.threads};
   if (!flags.window.empty()) {
     auto window = parseDuration(flags.window);
     if (!window.ok()) return reportError(window.status(), line.json);

@@ -23,12 +23,12 @@
 #include "proto/support/printable.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
-#include "workers/lone_run.h"
+#include "workers/standalone_sandbox.h"
 
 namespace tessera::client {
 namespace {
 
-using worker::LoneRun;
+using worker::StandaloneSandbox;
 
 /// Inputs in a task's form: named in the spec, with their digests in `files`.
 struct TaskInputs {
@@ -61,10 +61,10 @@ absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec, int64_t most) {
 }
 
 /// The capacity of each range, by the name of the input that holds the run's size.
-using Rooms = std::map<std::string, int64_t>;
+using RangeCapacities = std::map<std::string, int64_t>;
 
-Rooms roomsOf(const v1::Manifest::Variant& variant) {
-  Rooms rooms;
+RangeCapacities roomsOf(const v1::Manifest::Variant& variant) {
+  RangeCapacities rooms;
   for (const v1::DimensionBinding& dimension : variant.dimensions())
     if (dimension.size() < 0) rooms[dimension.name()] = -dimension.size();
   return rooms;
@@ -72,8 +72,8 @@ Rooms roomsOf(const v1::Manifest::Variant& variant) {
 
 /// Adds the inputs that hold the sizes of ranges, if --dim states a smaller size than the capacity and no file gives
 /// the input. Other inputs have the variant's full size; values beyond the run's size do not affect the result.
-absl::Status addCounts(const Rooms& rooms, const v1::Specialization& choice, const std::map<std::string, Tensor>& given,
-                       TaskInputs& inputs) {
+absl::Status addCounts(const RangeCapacities& rooms, const v1::Specialization& choice,
+                       const std::map<std::string, Tensor>& given, TaskInputs& inputs) {
   for (const v1::DimensionBinding& wanted : choice.dimensions()) {
     const auto room = rooms.find(wanted.name());
     if (room == rooms.end()) continue;
@@ -112,7 +112,7 @@ absl::Status addMissing(const v1::Manifest& manifest, const RunInputs& from, con
   std::map<std::string, int> known;
   for (const v1::TensorValue& fixed : manifest.fixed_inputs()) known[fixed.spec().name()] = 1;
   for (const v1::TensorValue& value : manifest.default_inputs()) known[value.spec().name()] = 1;
-  Rooms rooms;
+  RangeCapacities rooms;
   if (manifest.variants_size() > 0) {
     TESSERA_ASSIGN_OR_RETURN(const auto variant, chosenVariant(manifest, choice));
     specs = &variant->inputs();
@@ -163,7 +163,7 @@ absl::StatusOr<v1::TaskResult> succeeded(absl::StatusOr<v1::TaskResult> result) 
   return result;
 }
 
-absl::StatusOr<Answer> answerOf(LoneRun& sandbox, const SandboxedRun& run, const TaskInputs& inputs,
+absl::StatusOr<Answer> answerOf(StandaloneSandbox& sandbox, const SandboxedRun& run, const TaskInputs& inputs,
                                 const v1::Digest& artifact, int64_t timeout_us, worker::Cancellation& cancellation) {
   Answer answer;
   v1::TaskSpec task;
@@ -243,14 +243,14 @@ void print(const CommandLine& line, const SandboxedRun& run, const Answer& answe
   }
 }
 
-absl::StatusOr<std::unique_ptr<LoneRun>> openSandbox(const SandboxFlags& flags) {
-  worker::LoneRunOptions options;
-  options.binary = binaryBeside("tessera-task");
+absl::StatusOr<std::unique_ptr<StandaloneSandbox>> openSandbox(const SandboxFlags& flags) {
+  worker::StandaloneSandboxOptions options;
+  options.binary = siblingBinary("tessera-task");
   options.sandbox.user = flags.user;
   options.sandbox.scratch_bytes = flags.scratch_bytes;
   options.required = flags.required;
   options.memory_bytes = flags.memory_bytes;
-  auto sandbox = LoneRun::open(options);
+  auto sandbox = StandaloneSandbox::open(options);
   if (!absl::IsFailedPrecondition(sandbox.status())) return sandbox;
   v1::Failure failure;
   failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
@@ -289,7 +289,7 @@ int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const Sandb
   if (!timeout_us.ok()) return reportError(timeout_us.status(), line.json);
   auto opened = openSandbox(flags);
   if (!opened.ok()) return reportError(opened.status(), line.json);
-  LoneRun& sandbox = **opened;
+  StandaloneSandbox& sandbox = **opened;
   const std::vector<std::string> missing = missingMeasures({kFullSandbox}, sandbox.measures());
   if (!missing.empty() && !line.quiet && !line.json) {
     std::cerr << "tessera: this sandbox is without " << absl::StrJoin(missing, "; ") << "\n";

@@ -16,7 +16,7 @@ namespace tessera::client {
 namespace {
 
 constexpr int64_t kMostVariants = TESSERA_MAX_VARIANTS;
-constexpr int kMostOfRanges = 16;  // limit of variants for several ranges
+constexpr int kMaxRangeVariants = 16;  // limit of variants for several ranges
 constexpr int64_t kLargestRange = int64_t{1} << 40;
 
 absl::Status badDimension(const std::string& text, const std::string& why) {
@@ -94,9 +94,9 @@ absl::StatusOr<std::vector<std::vector<v1::InputShape>>> groupShapes(const std::
   return groups;
 }
 
-// Limits the variants of several ranges to kMostOfRanges. Keeps of each range every second, third, ... size from the
-// greatest down, and the least, with the smallest stride that suffices. If two sizes per range are still too many, the
-// last ranges keep only their greatest size.
+// Limits the variants of several ranges to kMaxRangeVariants. Keeps of each range every second, third, ... size from
+// the greatest down, and the least, with the smallest stride that suffices. If two sizes per range are still too many,
+// the last ranges keep only their greatest size.
 void thinRanges(std::vector<DimensionSizes>& dimensions) {
   // A single range has at most a few dozen sizes (doubles); only products of several need a limit.
   if (std::count_if(dimensions.begin(), dimensions.end(), [](const auto& each) { return each.range; }) < 2) return;
@@ -109,7 +109,7 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
   };
   const auto isThin = [](const DimensionSizes& each) { return !each.range || each.chosen; };
   const auto isLong = [&](const DimensionSizes& each) { return !isThin(each) && each.sizes.size() > 2; };
-  for (size_t apart = 2; product() > kMostOfRanges && std::any_of(dimensions.begin(), dimensions.end(), isLong);
+  for (size_t apart = 2; product() > kMaxRangeVariants && std::any_of(dimensions.begin(), dimensions.end(), isLong);
        ++apart) {
     for (size_t d = 0; d < all.size(); ++d) {
       if (isThin(all[d])) continue;
@@ -120,7 +120,7 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
     }
   }
   // The greatest size alone accepts every smaller one, padded.
-  for (size_t d = dimensions.size(); d-- > 0 && product() > kMostOfRanges;) {
+  for (size_t d = dimensions.size(); d-- > 0 && product() > kMaxRangeVariants;) {
     if (!isThin(dimensions[d])) dimensions[d].sizes = {dimensions[d].sizes.back()};
   }
 }

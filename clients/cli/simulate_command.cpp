@@ -42,13 +42,13 @@ struct Subject {
 };
 
 /// Nodes that cannot be mapped, by reason.
-struct Left {
+struct Unmapped {
   std::vector<std::string> nodes, operators;
 };
 
 struct Work {
   std::vector<Subject> subjects;
-  std::map<std::string, Left> left;
+  std::map<std::string, Unmapped> left;
 };
 
 /// Identifies equal nests by their elements and types, so that each is simulated once.
@@ -75,7 +75,7 @@ absl::StatusOr<Work> workOfModel(CommandLine& line, AnalysisFlags question) {
     }
     const absl::StatusOr<Nest> nest = compiler::intrinsic::nestOf(described);
     if (!nest.ok()) {
-      Left& left = work.left[std::string(nest.status().message())];
+      Unmapped& left = work.left[std::string(nest.status().message())];
       left.nodes.push_back(name);
       left.operators.push_back(op);
       continue;
@@ -117,7 +117,7 @@ std::string jsonOf(const Subject& subject, const Simulation& answer) {
       absl::StrFormat(R"("picojoules":%.1f,"traffic":[%s],"results":%d,"compared":%d,"wrong":%d,)", time.picojoules,
                       traffic, checked.of, checked.results, checked.wrong),
       absl::StrFormat(R"("largest_error":%.6g,"share_of_bound":%.6g,"unchecked":%s})", checked.largest_error,
-                      checked.largest_share, jsonString(answer.unchecked)));
+                      checked.largest_error_ratio, jsonString(answer.unchecked)));
 }
 
 /// "exact" or "2.1e-07 (3 % of its bound)", with the fraction of the results that was computed.
@@ -127,7 +127,7 @@ std::string checkText(const Simulation& answer) {
   if (!checked.right()) return absl::StrCat(checked.wrong, " wrong: ", checked.first_wrong);
   std::string text = !checked.floating ? "exact"
                                        : absl::StrFormat("%.1e, %.1f %% of its bound", checked.largest_error,
-                                                         100 * checked.largest_share);
+                                                         100 * checked.largest_error_ratio);
   const double part = 100 * static_cast<double>(checked.results) / static_cast<double>(checked.of);
   return checked.whole() ? text : absl::StrCat(text, absl::StrFormat(", of %.2g %%", part));
 }
@@ -167,7 +167,7 @@ class Report {
                      absl::StrFormat("%s %.0f %%", time.busiest, 100 * time.busy), checkText(answer)});
   }
 
-  void leave(const std::string& reason, const Left& left) {
+  void leave(const std::string& reason, const Unmapped& left) {
     left_ += left.nodes.size();
     std::map<std::string, int> counts;
     for (const std::string& op : left.operators) ++counts[op];
@@ -285,13 +285,13 @@ int simulate(CommandLine& line, const SimulateFlags& flags) {
   if (flags.rank) return rankings(line, *target, *work, question);
   const bool single = !flags.op.text.empty();
   Report report(*target);
-  std::map<std::string, Left> left = work->left;
+  std::map<std::string, Unmapped> left = work->left;
   for (const Subject& subject : work->subjects) {
     const absl::StatusOr<Simulation> answer = compiler::simulator::simulate(subject.nest, *target, question);
     if (!answer.ok()) {
       if (answer.status().code() == absl::StatusCode::kInternal) return reportError(answer.status(), line.json);
       if (single) return reportError(absl::UnimplementedError(answer.status().message()), line.json);
-      Left& entry = left[std::string(answer.status().message())];
+      Unmapped& entry = left[std::string(answer.status().message())];
       entry.nodes.insert(entry.nodes.end(), subject.nodes.begin(), subject.nodes.end());
       entry.operators.insert(entry.operators.end(), subject.operators.begin(), subject.operators.end());
       continue;

@@ -16,7 +16,7 @@ void addSpaceCommand(CommandLine& line) {
   command->fallthrough(false)->prefix_command()->set_help_flag();  // all following words belong to tessera-space
   command->callback([&line, command] {
     line.action = [&line, words = command->remaining()] {
-      const std::string binary = binaryBeside("tessera-space");
+      const std::string binary = siblingBinary("tessera-space");
       std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
       for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
       std::string json = "--json";

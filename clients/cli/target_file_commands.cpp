@@ -70,7 +70,7 @@ int showDescribed(const CommandLine& line, const std::string& name) {
   std::cout << text << "\n";
   std::vector<std::vector<std::string>> rows;
   for (const v1::Intrinsic& intrinsic : instructions) {
-    const std::vector<std::string> asked = compiler::featuresToAskFor(*target, intrinsic);
+    const std::vector<std::string> asked = compiler::featuresToCheckAtRunTime(*target, intrinsic);
     rows.push_back({intrinsic.name(), compiler::computeText(intrinsic), absl::StrCat(intrinsic.latency_cycles()),
                     intrinsic.cycles_per_issue() > 0 ? absl::StrCat(intrinsic.cycles_per_issue()) : "-",
                     asked.empty() ? "" : absl::StrJoin(asked, " "), intrinsic.emit()});
@@ -78,7 +78,7 @@ int showDescribed(const CommandLine& line, const std::string& name) {
   if (!rows.empty())
     std::cout << commented(table({"INSTRUCTION", "COMPUTES", "LATENCY", "CYCLES", "ASK FOR", "EMIT"}, rows));
   rows.clear();
-  for (const compiler::PriceText& price : compiler::pricesOf(*target))
+  for (const compiler::CostParameterText& price : compiler::costParametersOf(*target))
     rows.push_back({price.field, price.value, price.own ? "description" : "family"});
   std::cout << "\n" << commented(table({"PRICE", "VALUE", "FROM"}, rows));
   return kExitOk;

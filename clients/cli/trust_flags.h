@@ -24,9 +24,10 @@ struct TrustFlags {
 
 /// Writes the signature of a fetched artifact to FILE.sig. Adds the key of a local service to the trusted keys; if that
 /// fails, standard error says so, and the artifact is kept.
-inline absl::Status keepSignatureAndTrust(Channel& channel, const std::string& artifact_id, const std::string& path) {
-  TESSERA_ASSIGN_OR_RETURN(const auto key, keepSignature(channel, artifact_id, path));
-  if (!isOnThisMachine(channel.address())) return absl::OkStatus();
+inline absl::Status fetchSignatureAndTrustLocal(Channel& channel, const std::string& artifact_id,
+                                                const std::string& path) {
+  TESSERA_ASSIGN_OR_RETURN(const auto key, fetchSignature(channel, artifact_id, path));
+  if (!isLocalAddress(channel.address())) return absl::OkStatus();
   if (const absl::Status noted = trustKey(defaultTrustFile(), key, channel.address()); !noted.ok()) {
     std::cerr << "tessera: " << noted.message()
               << "; until then `tessera run` takes the artifact with --untrusted only\n";

@@ -65,7 +65,7 @@ int tune(CommandLine& line, const Flags& flags) {
   auto uploaded =
       uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
   if (!uploaded.ok()) return reportError(uploaded.status(), line.json);
-  tuneInstead(*uploaded, std::move(spec));
+  convertToTune(*uploaded, std::move(spec));
   uploaded->mode = flags.tune.chosenMode();
   if (interrupts) interrupts->jobMayExist();
   auto created = createCompile(channel, *uploaded);
@@ -76,7 +76,7 @@ int tune(CommandLine& line, const Flags& flags) {
     std::cout << (line.json ? toJson(created->job) : id) << "\n";
     return 0;
   }
-  interrupts->cancels([&channel, id] { cancelAloud(channel, id, "ending with the results so far:"); });
+  interrupts->cancels([&channel, id] { announceAndCancel(channel, id, "ending with the results so far:"); });
   auto job = awaitJob(channel, id, [&](const v1::JobEvent& event) { view.event(event); },
                       {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();

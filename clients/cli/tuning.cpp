@@ -71,7 +71,7 @@ absl::Status TuneFlags::fill(v1::TuneSpec& spec) const {
   return absl::OkStatus();
 }
 
-void tuneInstead(UploadedCompile& uploaded, v1::TuneSpec spec) {
+void convertToTune(UploadedCompile& uploaded, v1::TuneSpec spec) {
   *spec.mutable_compile() = std::move(*uploaded.create.mutable_compile());
   *uploaded.create.mutable_tune() = std::move(spec);
 }

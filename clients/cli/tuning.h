@@ -26,7 +26,7 @@ struct TuneFlags {
 };
 
 /// Turns the request into a TUNE job of the same model.
-void tuneInstead(UploadedCompile& uploaded, v1::TuneSpec spec);
+void convertToTune(UploadedCompile& uploaded, v1::TuneSpec spec);
 
 /// Formats the result: a row for each workload, and the model's total.
 std::string tuneText(const v1::Job& job);

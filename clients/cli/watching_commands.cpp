@@ -17,7 +17,7 @@
 namespace tessera::client {
 namespace {
 
-constexpr size_t kMostCurves = 24;  // limit of one drawing
+constexpr size_t kMaxCurves = 24;  // limit of one drawing
 
 struct CurveFlags {
   std::string filter, job, workload, output, by = "trials", what = "ms";
@@ -83,12 +83,12 @@ int curve(const CommandLine& line, const CurveFlags& flags) {
   std::vector<Curve> drawn;
   for (const LearningCurve& each : curves)
     if (Curve one = drawnCurve(each, over, what); !one.points.empty()) drawn.push_back(std::move(one));
-  if (drawn.empty() || drawn.size() > kMostCurves) {
+  if (drawn.empty() || drawn.size() > kMaxCurves) {
     v1::Failure failure;
     failure.set_reason(v1::Failure::INVALID_INPUT);
     failure.set_attribute("--filter");
     failure.set_found(absl::StrCat(drawn.size(), " searches with such numbers"));
-    failure.set_accepted(absl::StrCat("1 to ", kMostCurves));
+    failure.set_accepted(absl::StrCat("1 to ", kMaxCurves));
     failure.set_message(absl::StrCat("nothing to draw: ", failure.found(), " among the records of ",
                                      filter.empty() ? "the whole database" : filter));
     failure.set_fix("name a --job or a --workload; records without a baseline have no --of speed");

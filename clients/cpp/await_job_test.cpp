@@ -62,7 +62,7 @@ TEST(AwaitJob, AStreamThatHangsIsAskedAnewBehindTheLastEvent) {
 TEST(AwaitJob, AServerThatHasEndedForGoodIsNotWaitedFor) {
   Channel channel("127.0.0.1:1");  // nothing listens there
   std::atomic<int> asked = 0;
-  channel.setEnded(
+  channel.setServerEndedCheck(
       [&] { return ++asked < 3 ? absl::OkStatus() : absl::FailedPreconditionError("of different builds"); });
   const auto start = std::chrono::steady_clock::now();
   const auto job = awaitJob(channel, "job", nullptr, {.patience = std::chrono::minutes(10)});
@@ -72,7 +72,7 @@ TEST(AwaitJob, AServerThatHasEndedForGoodIsNotWaitedFor) {
 
 TEST(AwaitJob, NorByACall) {
   Channel channel("127.0.0.1:1");
-  channel.setEnded([] { return absl::FailedPreconditionError("of different builds"); });
+  channel.setServerEndedCheck([] { return absl::FailedPreconditionError("of different builds"); });
   const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, v1::GetJobRequest());
   EXPECT_EQ(job.status().message(), "of different builds");
   EXPECT_EQ(channel.waitReady(milliseconds(10)).message(), "of different builds");
@@ -175,7 +175,7 @@ TEST(Silence, IsToldWhileACallWaitsAndNamedWhenItEnds) {
   const auto server = builder.BuildAndStart();
   Channel channel("127.0.0.1:" + std::to_string(port));
   std::vector<milliseconds> told;
-  channel.setAway([&](milliseconds left) { told.push_back(left); });
+  channel.setUnreachableCallback([&](milliseconds left) { told.push_back(left); });
   ASSERT_TRUE(channel.waitReady(std::chrono::seconds(5)).ok());
   const auto job = channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, v1::GetJobRequest(),
                                 {.timeout = milliseconds(4'000)});
@@ -211,13 +211,13 @@ v1::GetJobRequest someJob() {
   return request;
 }
 
-TEST(Patience, ACallOutlastsARestartOfAServerThatAnsweredBefore) {
+TEST(RetryState, ACallOutlastsARestartOfAServerThatAnsweredBefore) {
   Restarting service;
   Channel channel("127.0.0.1:" + std::to_string(service.port));
   std::atomic<int> told = 0;
-  channel.setAway([&](milliseconds patience) {
+  channel.setUnreachableCallback([&](milliseconds patience) {
     ++told;
-    EXPECT_EQ(patience, kPatience);
+    EXPECT_EQ(patience, kReconnectTimeout);
   });
   ASSERT_TRUE(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).ok());
   service.stop();
@@ -231,7 +231,7 @@ TEST(Patience, ACallOutlastsARestartOfAServerThatAnsweredBefore) {
   EXPECT_EQ(told, 1);
 }
 
-TEST(Patience, ItEndsAndIsSaid) {
+TEST(RetryState, ItEndsAndIsSaid) {
   Restarting service;
   Channel channel("127.0.0.1:" + std::to_string(service.port));
   ASSERT_TRUE(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).ok());
@@ -245,17 +245,17 @@ TEST(Patience, ItEndsAndIsSaid) {
   EXPECT_LT(waited, std::chrono::seconds(20));
 }
 
-TEST(Patience, AServerThatNeverAnsweredIsNotWaitedFor) {
+TEST(RetryState, AServerThatNeverAnsweredIsNotWaitedFor) {
   Channel channel("127.0.0.1:1");
   std::atomic<int> told = 0;
-  channel.setAway([&](milliseconds) { ++told; });
+  channel.setUnreachableCallback([&](milliseconds) { ++told; });
   const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(absl::IsUnavailable(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).status()));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_EQ(told, 0);
 }
 
-TEST(Patience, ACallThatMustNotRepeatDoesNot) {
+TEST(RetryState, ACallThatMustNotRepeatDoesNot) {
   Restarting service;
   Channel channel("127.0.0.1:" + std::to_string(service.port));
   ASSERT_TRUE(channel.call(channel.jobs(), &v1::JobService::Stub::GetJob, someJob()).ok());
@@ -265,7 +265,7 @@ TEST(Patience, ACallThatMustNotRepeatDoesNot) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
-TEST(Patience, AWatchBeginsToWaitWhenItsStreamBreaks) {
+TEST(RetryState, AWatchBeginsToWaitWhenItsStreamBreaks) {
   Restarting service;
   Channel channel("127.0.0.1:" + std::to_string(service.port));
   std::thread restart([&] {

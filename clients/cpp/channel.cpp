@@ -14,11 +14,11 @@ namespace tessera::client {
 
 namespace {
 
-struct ProxyAnswer {
+struct ProxyError {
   const char* said;  ///< part of gRPC's message for a response that no tesserad sends
   const char* meaning;
 };
-constexpr ProxyAnswer kProxyAnswers[] = {
+constexpr ProxyError kProxyErrors[] = {
     {"http2 header with status: 413",
      "a proxy rejects requests of this size; raise its limit (nginx: client_max_body_size 0)"},
     {"http2 header with status: 502", "a proxy cannot reach the service; its log has the cause"},
@@ -33,7 +33,7 @@ constexpr ProxyAnswer kProxyAnswers[] = {
 
 /// Returns gRPC's message. If a proxy or another server sent the response, its meaning is prepended.
 std::string explained(const std::string& message) {
-  for (const ProxyAnswer& answer : kProxyAnswers)
+  for (const ProxyError& answer : kProxyErrors)
     if (absl::StrContains(message, answer.said)) return absl::StrCat(answer.meaning, " (", message, ")");
   return message;
 }
@@ -69,7 +69,7 @@ grpc::ChannelArguments channelArguments() {
 }
 
 /// Returns the cause and a remedy, derived from gRPC's message about its connection attempts.
-std::string whyNobodyAnswers(const std::string& address, absl::string_view said) {
+std::string explainConnectionError(const std::string& address, absl::string_view said) {
   auto contains = [&](absl::string_view part) { return absl::StrContains(said, part); };
   if (contains("wrong version number"))
     return absl::StrCat("the server at ", address, " does not use TLS; omit --tls-ca (TESSERA_TLS_CA)");
@@ -92,7 +92,7 @@ std::string whyNobodyAnswers(const std::string& address, absl::string_view said)
 }
 
 /// Whether the client-side deadline ended the call. If the request's own deadline passed, the server sends a Failure.
-bool gotNoAnswer(const grpc::Status& status, const grpc::ClientContext& context) {
+bool timedOutLocally(const grpc::Status& status, const grpc::ClientContext& context) {
   return status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !failureInDetails(status.error_details()) &&
          std::chrono::system_clock::now() >= context.deadline();
 }
@@ -122,10 +122,10 @@ Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
       admin_(v1::AdminService::NewStub(channel_)),
       signing_(v1::SigningService::NewStub(channel_)) {}
 
-void Channel::setAway(std::function<void(std::chrono::milliseconds)> away) {
+void Channel::setUnreachableCallback(std::function<void(std::chrono::milliseconds)> away) {
   away_ = std::move(away);
   // The monitor starts its thread with the first call.
-  silence_ = away_ ? std::make_unique<SilenceWatch>(away_) : nullptr;
+  silence_ = away_ ? std::make_unique<SlowCallMonitor>(away_) : nullptr;
 }
 
 absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
@@ -139,13 +139,13 @@ absl::Status Channel::waitReady(std::chrono::milliseconds timeout) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   v1::GetJobResponse none;
   return absl::UnavailableError(
-      whyNobodyAnswers(address_, jobs_->GetJob(&context, v1::GetJobRequest(), &none).error_message()));
+      explainConnectionError(address_, jobs_->GetJob(&context, v1::GetJobRequest(), &none).error_message()));
 }
 
 absl::Status Channel::retry(const CallOptions& options,
                             const std::function<grpc::Status(grpc::ClientContext&)>& attempt) const {
   const auto start = std::chrono::system_clock::now();
-  Patience patience(*this, options);
+  RetryState patience(*this, options);
   while (true) {
     grpc::ClientContext context;
     // A known server gets a full timeout for each attempt; an unknown one gets a single timeout for all of them.
@@ -153,8 +153,8 @@ absl::Status Channel::retry(const CallOptions& options,
     const grpc::Status status = [&] {
       // Calls with a longer timeout than the default (such as a collection) are expected to be slow and are not
       // monitored.
-      const SilenceWatch::Call call(options.timeout <= CallOptions().timeout ? silence_.get() : nullptr,
-                                    options.timeout);
+      const SlowCallMonitor::Call call(options.timeout <= CallOptions().timeout ? silence_.get() : nullptr,
+                                       options.timeout);
       return attempt(context);
     }();
     // A Failure is an answer, even with a code such as UNAVAILABLE.
@@ -163,7 +163,7 @@ absl::Status Channel::retry(const CallOptions& options,
     // Any other status comes from a server, so from now on the channel waits for it after an outage.
     if (!silent && status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) answered_ = true;
     if (status.ok()) return absl::OkStatus();
-    if (gotNoAnswer(status, context)) {
+    if (timedOutLocally(status, context)) {
       return absl::UnavailableError(
           absl::StrCat("the server at ", address_, " took the connection and did not answer within ",
                        absl::FormatDuration(absl::FromChrono(options.timeout)),
@@ -187,12 +187,12 @@ void Channel::pause(std::chrono::milliseconds length) const {
   }
 }
 
-void Patience::answered() {
+void RetryState::answered() {
   channel_.answered_ = true;
   since_.reset();
 }
 
-bool Patience::wait() {
+bool RetryState::wait() {
   using std::chrono::milliseconds;
   constexpr milliseconds kFirst(100), kLongest(1000);
   const auto now = std::chrono::steady_clock::now();

@@ -33,12 +33,12 @@ namespace tessera::client {
 absl::Status fromGrpc(const grpc::Status& status);
 
 /// How long clients wait for a server that answered before. A restart with a drain takes about half of it.
-constexpr std::chrono::milliseconds kPatience = std::chrono::minutes(1);
+constexpr std::chrono::milliseconds kReconnectTimeout = std::chrono::minutes(1);
 
 struct CallOptions {
   std::chrono::milliseconds timeout{30'000};  ///< of one attempt; of all attempts if the server has never answered
   int attempts = 4;  ///< attempts with a server that has never answered; 1 for calls that must not repeat
-  std::chrono::milliseconds patience = kPatience;  ///< total wait for a server that answered before
+  std::chrono::milliseconds patience = kReconnectTimeout;  ///< total wait for a server that answered before
 };
 
 /// A connection and one stub for each gRPC service. Thread-safe.
@@ -55,13 +55,13 @@ class Channel {
   /// Sets a callback for servers whose process can be observed (--local). When the server does not answer, `ended`
   /// returns OK if it may come back, otherwise an error, with which calls and watches fail at once. Called from any
   /// thread.
-  void setEnded(std::function<absl::Status()> ended) { ended_ = std::move(ended); }
+  void setServerEndedCheck(std::function<absl::Status()> ended) { ended_ = std::move(ended); }
   /// OK if the server may come back.
   absl::Status ended() const { return ended_ ? ended_() : absl::OkStatus(); }
 
   /// Sets a callback that reports how long the client will wait for a server: one second after a server that answered
   /// before became unreachable, or three seconds into a call without an answer. Called from any thread.
-  void setAway(std::function<void(std::chrono::milliseconds)> away);
+  void setUnreachableCallback(std::function<void(std::chrono::milliseconds)> away);
   /// Whether the server has ever answered on this channel.
   bool answered() const { return answered_; }
   /// Sleeps for `length`, or until a missing connection is established. gRPC establishes connections only during calls.
@@ -120,16 +120,16 @@ class Channel {
   KnownBlobs known_blobs_;
   std::function<absl::Status()> ended_;
   std::function<void(std::chrono::milliseconds)> away_;
-  std::unique_ptr<SilenceWatch> silence_;  ///< null: slow calls are not reported
+  std::unique_ptr<SlowCallMonitor> silence_;  ///< null: slow calls are not reported
   mutable std::atomic<bool> answered_ = false;
 
-  friend class Patience;
+  friend class RetryState;
 };
 
 /// Decides whether and when to repeat an unanswered call. For one operation; not thread-safe.
-class Patience {
+class RetryState {
  public:
-  explicit Patience(const Channel& channel, const CallOptions& options = {}) : channel_(channel), options_(options) {}
+  explicit RetryState(const Channel& channel, const CallOptions& options = {}) : channel_(channel), options_(options) {}
 
   /// The server answered: the wait restarts.
   void answered();

@@ -42,13 +42,13 @@ bool terminal(v1::Job::State state) {
 bool areSmall(const std::vector<v1::Digest>& digests) {
   int64_t total = 0;
   for (const v1::Digest& digest : digests) total += digest.size_bytes();
-  return digests.size() <= kMostEnclosed && total <= kEnclosedBytes;
+  return digests.size() <= kMaxEnclosedFiles && total <= kMaxEnclosedBytes;
 }
 
 absl::Status enclose(UploadedCompile& compile) {
   for (const v1::Digest& digest : compile.digests) {
     NamedFile& named = compile.files.at(digest.sha256());
-    if (!named.bytes) named.bytes = readSmallFile(named.path, kEnclosedBytes);
+    if (!named.bytes) named.bytes = readSmallFile(named.path, kMaxEnclosedBytes);
     // The digest was computed earlier; the server checks it against the content, the client only against the size.
     if (!named.bytes || static_cast<int64_t>(named.bytes->size()) != digest.size_bytes()) {
       return absl::DataLossError(absl::StrCat(named.path, ": the file changed while it was being sent; send it again"));
@@ -93,7 +93,7 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
   NamedFiles files;
   auto name = [&](const std::string& path, v1::Digest& digest) {
     // A file that will be enclosed in the request is read only once.
-    auto bytes = request.digest_cache.empty() ? readSmallFile(path, kEnclosedBytes) : std::nullopt;
+    auto bytes = request.digest_cache.empty() ? readSmallFile(path, kMaxEnclosedBytes) : std::nullopt;
     TESSERA_ASSIGN_OR_RETURN(auto found, bytes ? digestOf(*bytes) : cachedDigestOfFile(path, request.digest_cache));
     files[found.sha256()] = {path, std::move(bytes)};
     digest = std::move(found);
@@ -105,7 +105,7 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
     const std::optional<std::string>& model = files.at(spec.model().sha256()).bytes;
     for (const std::string& location : model ? externalLocationsIn(*model) : externalLocations(request.model_path)) {
       if (outside.contains(location)) continue;  // the user named its file
-      TESSERA_ASSIGN_OR_RETURN(auto beside, besideModel(request.model_path, location));
+      TESSERA_ASSIGN_OR_RETURN(auto beside, resolveExternalFile(request.model_path, location));
       if (!beside.empty()) outside.emplace(location, std::move(beside));
     }
   }
@@ -150,7 +150,7 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
   return uploaded;
 }
 
-void askInstead(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question) {
+void convertToAnalysis(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question) {
   v1::AnalyzeSpec analyze;
   *analyze.mutable_compile() = std::move(*uploaded.create.mutable_compile());
   analyze.set_question(question);
@@ -188,9 +188,9 @@ absl::StatusOr<CompileOutcome> submitCompile(Channel& channel, const CompileRequ
 namespace {
 
 /// While a job is queued, or a failed attempt waits to be repeated, periodically reports what the job waits for.
-class QueueLook {
+class WaitReporter {
  public:
-  QueueLook(Channel& channel, const AwaitOptions& options)
+  WaitReporter(Channel& channel, const AwaitOptions& options)
       : channel_(channel), on_waiting_(options.on_waiting), pause_(options.first_look), rarest_(options.rarest_look) {}
 
   void event(const v1::JobEvent& event) {
@@ -209,7 +209,7 @@ class QueueLook {
     pause_ = std::min(2 * pause_, rarest_);
     const auto workers = channel_.call(channel_.fleet(), &v1::FleetService::Stub::ListWorkers, everyWorker());
     if (!workers.ok()) return;
-    std::string now = waitsFor(*workers);
+    std::string now = describeWait(*workers);
     if (now != told_) on_waiting_(now);
     told_ = std::move(now);
   }
@@ -234,8 +234,8 @@ class QueueLook {
 absl::StatusOr<v1::Job> awaitJob(Channel& channel, const std::string& job_id, const EventFn& on_event,
                                  const AwaitOptions& options) {
   int64_t cursor = 0;
-  Patience server(channel);
-  QueueLook queue(channel, options);
+  RetryState server(channel);
+  WaitReporter queue(channel, options);
   while (true) {
     grpc::ClientContext context;
     // A stream that ends at this deadline is followed by one that resumes after the cursor.

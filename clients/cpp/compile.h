@@ -56,8 +56,8 @@ absl::StatusOr<NamedFiles> nameFiles(const CompileRequest& request, v1::CompileS
 
 /// Small files of a request are enclosed in it, up to this number and total size: the extra bytes cost no more than
 /// asking whether the server has them.
-inline constexpr size_t kMostEnclosed = 64;
-inline constexpr int64_t kEnclosedBytes = 64 << 10;
+inline constexpr size_t kMaxEnclosedFiles = 64;
+inline constexpr int64_t kMaxEnclosedBytes = 64 << 10;
 
 /// A request whose files are on the server or enclosed.
 struct UploadedCompile {
@@ -77,7 +77,7 @@ absl::StatusOr<UploadedCompile> uploadCompile(Channel& channel, const CompileReq
                                               const TransferProgress& upload_progress);
 
 /// Turns the request into an analysis of the model; nothing is compiled.
-void askInstead(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question);
+void convertToAnalysis(UploadedCompile& uploaded, v1::AnalyzeSpec::Question question);
 
 /// Creates the job. First uploads files that the server has collected since, or did not accept within the request. The
 /// result may already be terminal (a cache hit).
@@ -92,8 +92,8 @@ struct AwaitOptions {
   std::chrono::milliseconds patience = std::chrono::minutes(2);
   /// Limit of one event stream, so that a stream that hangs costs at most this much time.
   std::chrono::milliseconds stream = std::chrono::minutes(5);
-  /// Receives what the job waits for (waitsFor), if it has been queued for `first_look` or its failed task waits to be
-  /// repeated, and again whenever that changes. The interval doubles up to `rarest_look`. Empty: the workers are not
+  /// Receives what the job waits for (describeWait), if it has been queued for `first_look` or its failed task waits to
+  /// be repeated, and again whenever that changes. The interval doubles up to `rarest_look`. Empty: the workers are not
   /// queried.
   std::function<void(const std::string&)> on_waiting = {};
   std::chrono::milliseconds first_look = std::chrono::seconds(3);

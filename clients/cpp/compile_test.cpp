@@ -60,13 +60,13 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
       ++enclosed;
       if (full) {
         const absl::Status none = failureStatus(v1::Failure::LIMIT_EXCEEDED, "no place");
-        return {grpc::StatusCode::RESOURCE_EXHAUSTED, "no place", rpcStatusOf(none).SerializeAsString()};
+        return {grpc::StatusCode::RESOURCE_EXHAUSTED, "no place", toRpcStatus(none).SerializeAsString()};
       }
       if (!old) kept.insert(file.digest().sha256());
     }
     if (!kept.contains(request->compile().model().sha256())) {
       const absl::Status missing = failureStatus(v1::Failure::MISSING_BLOB, "it is not here");
-      return {grpc::StatusCode::NOT_FOUND, "it is not here", rpcStatusOf(missing).SerializeAsString()};
+      return {grpc::StatusCode::NOT_FOUND, "it is not here", toRpcStatus(missing).SerializeAsString()};
     }
     response->mutable_job()->set_id("job");
     return grpc::Status::OK;
@@ -88,7 +88,7 @@ class SubmitCompile : public testing::Test {
  public:
   SubmitCompile() {
     request_.model_path = testing::TempDir() + "/submit-" + std::to_string(getpid());
-    std::ofstream(request_.model_path) << "a model" << std::string(kEnclosedBytes, '.');
+    std::ofstream(request_.model_path) << "a model" << std::string(kMaxEnclosedBytes, '.');
   }
   ~SubmitCompile() override { std::filesystem::remove(request_.model_path); }
 
@@ -107,7 +107,7 @@ TEST_F(SubmitCompile, AsksAboutAFileOnce) {
   EXPECT_EQ(keeper_.resumptions, 0) << "it is one message";
   EXPECT_EQ(keeper_.uploads, 1);
   EXPECT_EQ(keeper_.creations, 3);
-  std::ofstream(request_.model_path) << "another model" << std::string(kEnclosedBytes, '.');
+  std::ofstream(request_.model_path) << "another model" << std::string(kMaxEnclosedBytes, '.');
   ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
   EXPECT_EQ(keeper_.questions, 2);
   Channel another(keeper_.address());
@@ -123,7 +123,7 @@ TEST_F(SubmitCompile, EnclosesSmallFiles) {
   EXPECT_EQ(keeper_.questions + keeper_.uploads, 0);
   EXPECT_EQ(keeper_.creations, 2);
   const std::string large = request_.model_path + ".weights";
-  std::ofstream(large) << std::string(kEnclosedBytes, '.');
+  std::ofstream(large) << std::string(kMaxEnclosedBytes, '.');
   request_.external_data["weights"] = large;
   ASSERT_TRUE(submitCompile(channel_, request_, {}).ok());
   EXPECT_EQ(keeper_.questions, 1) << "beside a large one it is asked about";

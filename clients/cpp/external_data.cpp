@@ -142,7 +142,7 @@ std::set<std::string> externalLocations(const std::string& model_path) {
   return found;
 }
 
-absl::StatusOr<std::string> besideModel(const std::string& model_path, const std::string& location) {
+absl::StatusOr<std::string> resolveExternalFile(const std::string& model_path, const std::string& location) {
   const fs::path relative(location);
   if (relative.empty() || relative.is_absolute() || std::ranges::find(relative, "..") != relative.end()) return "";
   std::error_code error;

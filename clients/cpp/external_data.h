@@ -22,6 +22,6 @@ std::set<std::string> externalLocationsIn(std::string_view model);
 /// Symbolic links may lead to files in the folder of `model_path` and, from a snapshot of Hugging Face's cache
 /// (models--ORG--NAME/snapshots/REVISION/...), to the blobs of the same repository. Any other link is INVALID_MODEL: a
 /// downloaded model could otherwise make its user upload any file of the machine.
-absl::StatusOr<std::string> besideModel(const std::string& model_path, const std::string& location);
+absl::StatusOr<std::string> resolveExternalFile(const std::string& model_path, const std::string& location);
 
 }  // namespace tessera::client

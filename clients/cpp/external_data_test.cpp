@@ -82,13 +82,13 @@ TEST_F(ExternalDataTest, FilesAreBesideTheModelAndNowhereElse) {
   const std::string model = file("sub/model.onnx", "");
   const std::string weights = file("sub/weights.bin", "w");
   file("outside.bin", "o");
-  EXPECT_EQ(besideModel(model, "weights.bin").value(), weights);
-  EXPECT_EQ(besideModel(model, "missing.bin").value(), "");
-  EXPECT_EQ(besideModel(model, "../outside.bin").value(), "");
-  EXPECT_EQ(besideModel(model, weights).value(), "") << "an absolute path";
-  EXPECT_EQ(besideModel(model, ".").value(), "");
-  EXPECT_EQ(besideModel(model, "").value(), "");
-  EXPECT_EQ(besideModel(folder_ + "/model.onnx", "sub/weights.bin").value(), weights) << "in a folder below";
+  EXPECT_EQ(resolveExternalFile(model, "weights.bin").value(), weights);
+  EXPECT_EQ(resolveExternalFile(model, "missing.bin").value(), "");
+  EXPECT_EQ(resolveExternalFile(model, "../outside.bin").value(), "");
+  EXPECT_EQ(resolveExternalFile(model, weights).value(), "") << "an absolute path";
+  EXPECT_EQ(resolveExternalFile(model, ".").value(), "");
+  EXPECT_EQ(resolveExternalFile(model, "").value(), "");
+  EXPECT_EQ(resolveExternalFile(folder_ + "/model.onnx", "sub/weights.bin").value(), weights) << "in a folder below";
 }
 
 TEST_F(ExternalDataTest, LinksStayInTheModelsFolder) {
@@ -100,10 +100,10 @@ TEST_F(ExternalDataTest, LinksStayInTheModelsFolder) {
   link("link.bin", "sub/second.bin");
   link("..", "sub/up");
   link("nothing", "sub/dangling.bin");
-  EXPECT_EQ(besideModel(model, "inner.bin").value(), weights);
-  EXPECT_EQ(besideModel(model, "dangling.bin").value(), "");
+  EXPECT_EQ(resolveExternalFile(model, "inner.bin").value(), weights);
+  EXPECT_EQ(resolveExternalFile(model, "dangling.bin").value(), "");
   for (const char* location : {"link.bin", "second.bin", "up/outside.bin"}) {
-    const auto found = besideModel(model, location);
+    const auto found = resolveExternalFile(model, location);
     ASSERT_FALSE(found.ok()) << location;
     const v1::Failure failure = failureOf(found.status());
     EXPECT_EQ(failure.reason(), v1::Failure::INVALID_MODEL);
@@ -112,7 +112,8 @@ TEST_F(ExternalDataTest, LinksStayInTheModelsFolder) {
     EXPECT_THAT(failure.fix(), testing::HasSubstr("--external-data"));
   }
   link("sub", "alias");
-  EXPECT_EQ(besideModel(folder_ + "/alias/model.onnx", "inner.bin").value(), weights) << "the folder itself by a link";
+  EXPECT_EQ(resolveExternalFile(folder_ + "/alias/model.onnx", "inner.bin").value(), weights)
+      << "the folder itself by a link";
 }
 
 TEST_F(ExternalDataTest, SnapshotsOfTheHubLinkToTheirOwnBlobs) {
@@ -128,13 +129,14 @@ TEST_F(ExternalDataTest, SnapshotsOfTheHubLinkToTheirOwnBlobs) {
   link("../../../blobs/ab12", snapshot + "/onnx/model.onnx_data");
   link("../../../../models--other/blobs/cd34", snapshot + "/onnx/other.bin");
   link("../../blobs/ab12", "net/snapshots/4f1a/weights.bin");
-  EXPECT_EQ(besideModel(model, "model.onnx_data").value(), blob);
-  EXPECT_FALSE(besideModel(model, "other.bin").ok()) << "blobs of another repository";
-  EXPECT_FALSE(besideModel(folder_ + "/net/snapshots/4f1a/model.onnx", "weights.bin").ok()) << "no repository's name";
+  EXPECT_EQ(resolveExternalFile(model, "model.onnx_data").value(), blob);
+  EXPECT_FALSE(resolveExternalFile(model, "other.bin").ok()) << "blobs of another repository";
+  EXPECT_FALSE(resolveExternalFile(folder_ + "/net/snapshots/4f1a/model.onnx", "weights.bin").ok())
+      << "no repository's name";
   std::filesystem::remove_all(folder_ + "/" + repository + "/blobs");
   link("..", repository + "/blobs");
   file("ab12", "secret");
-  EXPECT_FALSE(besideModel(model, "model.onnx_data").ok()) << "blobs that are a link themselves";
+  EXPECT_FALSE(resolveExternalFile(model, "model.onnx_data").ok()) << "blobs that are a link themselves";
 }
 
 }  // namespace

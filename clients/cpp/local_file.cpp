@@ -46,7 +46,7 @@ absl::Status fileError(int error, const std::string& what) {
   }
 }
 
-std::string behindLinks(const std::string& path) {
+std::string resolveLinks(const std::string& path) {
   constexpr int kMostLinks = 40;  // the kernel's limit
   fs::path file = path;
   std::error_code error;
@@ -72,7 +72,7 @@ absl::Status checkOutputPath(const std::string& path, bool regular) {
       return absl::InvalidArgumentError(absl::StrCat(what, ": it is not a regular file, and would be replaced by one"));
     if (!regular) return access(path.c_str(), W_OK) == 0 ? absl::OkStatus() : fileError(errno, what);
   }
-  const fs::path file = behindLinks(path);
+  const fs::path file = resolveLinks(path);
   if (fs::is_symlink(fs::symlink_status(file, error))) return fileError(ELOOP, what);
   const fs::path parent = file.parent_path();
   const fs::path folder = parent.empty() ? fs::path(".") : parent;

@@ -23,6 +23,6 @@ absl::Status checkOutputPath(const std::string& path, bool regular = false);
 
 /// Resolves symbolic links of `path`, also if the target does not exist yet. Renaming a temporary file to the result
 /// has the same effect as writing through the link.
-std::string behindLinks(const std::string& path);
+std::string resolveLinks(const std::string& path);
 
 }  // namespace tessera::client

@@ -4,7 +4,7 @@
 
 namespace tessera::client {
 
-SilenceWatch::~SilenceWatch() {
+SlowCallMonitor::~SlowCallMonitor() {
   {
     const std::lock_guard lock(mutex_);
     over_ = true;
@@ -13,7 +13,7 @@ SilenceWatch::~SilenceWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-SilenceWatch::Call::Call(SilenceWatch* watch, Milliseconds timeout) : watch_(watch) {
+SlowCallMonitor::Call::Call(SlowCallMonitor* watch, Milliseconds timeout) : watch_(watch) {
   if (watch_ == nullptr) return;
   const std::lock_guard lock(watch_->mutex_);
   // The thread checks this call after the earlier one's time has passed.
@@ -23,23 +23,23 @@ SilenceWatch::Call::Call(SilenceWatch* watch, Milliseconds timeout) : watch_(wat
   if (!waits) watch_->changed_.notify_all();
 }
 
-SilenceWatch::Call::~Call() {
+SlowCallMonitor::Call::~Call() {
   if (watch_ == nullptr) return;
   const std::lock_guard lock(watch_->mutex_);
   watch_->silences_.erase(entry_);
 }
 
-void SilenceWatch::run() {
+void SlowCallMonitor::run() {
   std::unique_lock lock(mutex_);
   while (!over_) {
     const auto next = std::ranges::find_if(silences_, [](const Silence& each) { return !each.told; });
     if (next == silences_.end()) {
       changed_.wait(lock);
-    } else if (const auto when = next->since + kLong; std::chrono::steady_clock::now() < when) {
+    } else if (const auto when = next->since + kSlowCallThreshold; std::chrono::steady_clock::now() < when) {
       changed_.wait_until(lock, when);
     } else {
       next->told = true;
-      const Milliseconds left = next->timeout - kLong;
+      const Milliseconds left = next->timeout - kSlowCallThreshold;
       lock.unlock();
       tell_(left);
       lock.lock();

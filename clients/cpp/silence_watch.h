@@ -9,20 +9,20 @@
 
 namespace tessera::client {
 
-/// Reports calls that are still unanswered after kLong. A stopped server or a connection that drops packets ends no
-/// call before its deadline. Thread-safe.
-class SilenceWatch {
+/// Reports calls that are still unanswered after kSlowCallThreshold. A stopped server or a connection that drops
+/// packets ends no call before its deadline. Thread-safe.
+class SlowCallMonitor {
  public:
   using Milliseconds = std::chrono::milliseconds;
   /// Calls that take longer are reported. Answers take milliseconds; this limit exceeds the delay of a slow disk.
-  static constexpr Milliseconds kLong{3'000};
+  static constexpr Milliseconds kSlowCallThreshold{3'000};
 
   /// `tell` is called once for each such call, on this object's own thread, with the remaining time until the call's
   /// deadline.
-  explicit SilenceWatch(std::function<void(Milliseconds)> tell) : tell_(std::move(tell)) {}
-  ~SilenceWatch();
-  SilenceWatch(const SilenceWatch&) = delete;
-  SilenceWatch& operator=(const SilenceWatch&) = delete;
+  explicit SlowCallMonitor(std::function<void(Milliseconds)> tell) : tell_(std::move(tell)) {}
+  ~SlowCallMonitor();
+  SlowCallMonitor(const SlowCallMonitor&) = delete;
+  SlowCallMonitor& operator=(const SlowCallMonitor&) = delete;
 
   struct Silence {
     std::chrono::steady_clock::time_point since;
@@ -33,13 +33,13 @@ class SilenceWatch {
   /// Registers one call for the lifetime of this object. `watch` may be null: the call is not monitored.
   class Call {
    public:
-    Call(SilenceWatch* watch, Milliseconds timeout);
+    Call(SlowCallMonitor* watch, Milliseconds timeout);
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
    private:
-    SilenceWatch* watch_;
+    SlowCallMonitor* watch_;
     std::list<Silence>::iterator entry_;
   };
 

@@ -33,14 +33,14 @@ bool worthAnotherTry(const absl::Status& status) {
 }
 
 // Waits for an unanswered server; `status` is the result of the call. OK: try again.
-absl::Status waitFor(const Channel& channel, Patience& patience, const absl::Status& status) {
+absl::Status waitFor(const Channel& channel, RetryState& patience, const absl::Status& status) {
   TESSERA_RETURN_IF_ERROR(channel.ended());
   return patience.wait() ? absl::OkStatus() : status;
 }
 
 // Uploads `in`. With a query before, resumes at the offset that the server reports.
 absl::Status uploadOnce(Channel& channel, std::istream& in, const v1::Digest& digest, const TransferProgress& progress,
-                        bool ask, Patience& patience, int64_t& committed) {
+                        bool ask, RetryState& patience, int64_t& committed) {
   int64_t done = 0;
   if (ask) {
     v1::QueryUploadRequest query;
@@ -92,7 +92,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
   auto others_until = std::chrono::steady_clock::now() + kOthersUpload;
   // A blob of one chunk is sent at once: querying its state would cost as much as sending it.
   bool ask = !missing || digest.size_bytes() > kChunk;
-  Patience patience(channel);
+  RetryState patience(channel);
   int64_t committed = 0;
   for (int attempt = 0; attempt < kAttempts;) {
     status = uploadOnce(channel, in, digest, progress, ask, patience, committed);
@@ -120,7 +120,7 @@ absl::Status cannotKeep(int error, const std::string& part, int64_t done, int64_
 using Keep = std::function<absl::Status(const std::string& chunk)>;
 
 // Passes the blob's bytes from `offset` on to `keep`, in order. An error of `keep` ends the download.
-absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, Patience& patience,
+absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t offset, RetryState& patience,
                           const Keep& keep) {
   grpc::ClientContext context;
   v1::DownloadBlobRequest request;
@@ -142,7 +142,7 @@ absl::Status downloadFrom(Channel& channel, const v1::Digest& digest, int64_t of
 
 // Appends the blob's bytes from `offset` on to `out`, the file `part`.
 absl::Status appendFrom(Channel& channel, const v1::Digest& digest, int64_t offset, std::ostream& out,
-                        const std::string& part, const TransferProgress& progress, Sha256& hash, Patience& patience) {
+                        const std::string& part, const TransferProgress& progress, Sha256& hash, RetryState& patience) {
   int64_t done = offset;
   return downloadFrom(channel, digest, offset, patience, [&](const std::string& chunk) {
     out.write(chunk.data(), static_cast<std::streamsize>(chunk.size()));
@@ -162,7 +162,7 @@ absl::Status otherBytes(const v1::Digest& digest) {
 absl::Status downloadWhole(Channel& channel, const v1::Digest& digest, const Keep& keep) {
   int64_t done = 0;
   Sha256 hash;
-  Patience patience(channel);
+  RetryState patience(channel);
   while (done < digest.size_bytes()) {
     absl::Status status = downloadFrom(channel, digest, done, patience, [&](const std::string& chunk) -> absl::Status {
       done += static_cast<int64_t>(chunk.size());
@@ -213,9 +213,9 @@ absl::Status downloadFile(Channel& channel, const v1::Digest& digest, const std:
                           const TransferProgress& progress) {
   namespace fs = std::filesystem;
   TESSERA_RETURN_IF_ERROR(checkOutputPath(path, /*regular=*/true));
-  const std::string file = behindLinks(path), part = absl::StrCat(file, ".part");
+  const std::string file = resolveLinks(path), part = absl::StrCat(file, ".part");
   absl::Status status;
-  Patience patience(channel);
+  RetryState patience(channel);
   for (int attempt = 0; attempt < kAttempts;) {
     std::error_code error;
     int64_t have = fs::exists(part, error) ? static_cast<int64_t>(fs::file_size(part, error)) : 0;

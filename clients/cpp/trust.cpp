@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string contentOf(const std::string& path) { return readFile(path).value_or(""); }
+std::string structuralKey(const std::string& path) { return readFile(path).value_or(""); }
 
 /// The first word of each line.
 std::set<std::string> keysOf(const std::string& trust_file) {
@@ -107,7 +107,7 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
     return fileError(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
   }
   if (keysOf(trust_file).contains(public_key)) return absl::OkStatus();
-  const std::string before = contentOf(trust_file);
+  const std::string before = structuralKey(trust_file);
   const std::string line =
       absl::StrCat(before.empty() || before.back() == '\n' ? "" : "\n", public_key, " ", comment, "\n");
   if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
@@ -116,9 +116,9 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& artifact_id, const std::string& path) {
+absl::StatusOr<std::string> fetchSignature(Channel& channel, const std::string& artifact_id, const std::string& path) {
   TESSERA_ASSIGN_OR_RETURN(const auto signed_here, signatureOf(channel, artifact_id));
-  const std::string file = behindLinks(path + ".sig");
+  const std::string file = resolveLinks(path + ".sig");
   std::error_code error;
   {
     std::ofstream out(file + ".part", std::ios::binary | std::ios::trunc);
@@ -130,7 +130,7 @@ absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& a
   return signed_here.public_key;
 }
 
-bool isOnThisMachine(const std::string& address) {
+bool isLocalAddress(const std::string& address) {
   for (const char* local : {"unix:", "localhost:", "127.", "[::1]:"}) {
     if (absl::StartsWith(address, local)) {
       // Accept 127.0.0.1:7400, but not the host name 127.example.com:7400.
@@ -142,7 +142,7 @@ bool isOnThisMachine(const std::string& address) {
 
 absl::Status checkTrusted(int artifact, const std::string& path, const std::string& trust_file) {
   std::error_code error;
-  const auto signature = parseSignature(contentOf(path + ".sig"));
+  const auto signature = parseSignature(structuralKey(path + ".sig"));
   if (!signature.ok()) {
     return untrusted(path,
                      absl::StrCat("its native code has no trusted signature: ", path, ".sig ",
@@ -165,8 +165,7 @@ absl::Status checkTrusted(Channel& channel, const std::string& artifact_id, cons
     return untrusted(artifact_id, "the received bytes differ from those that the service signed", digest.sha256(),
                      artifact_id, "fetch it again");
   }
-  return isOnThisMachine(channel.address()) ? absl::OkStatus()
-                                            : checkKey(artifact_id, signature.public_key, trust_file);
+  return isLocalAddress(channel.address()) ? absl::OkStatus() : checkKey(artifact_id, signature.public_key, trust_file);
 }
 
 }  // namespace tessera::client

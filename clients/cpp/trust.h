@@ -19,11 +19,11 @@ std::string defaultTrustFile();
 absl::Status trustKey(const std::string& trust_file, const std::string& public_key, const std::string& comment);
 
 /// Requests the service's signature of its own artifact, verifies it, and writes `path`.sig. Returns the public key.
-absl::StatusOr<std::string> keepSignature(Channel& channel, const std::string& artifact_id, const std::string& path);
+absl::StatusOr<std::string> fetchSignature(Channel& channel, const std::string& artifact_id, const std::string& path);
 
 /// Whether the address is local (loopback, a Unix socket). The key of a local service is trusted without a question,
 /// since it runs code on this machine anyway.
-bool isOnThisMachine(const std::string& address);
+bool isLocalAddress(const std::string& address);
 
 /// OK if the open file `artifact`, byte for byte, is signed by a trusted key; reads the whole file. INVALID_INPUT names
 /// the fault and the remedy. The file was opened as `path`; meanwhile `path` may name another file.

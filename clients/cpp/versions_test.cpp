@@ -45,7 +45,7 @@ class Moody : public v1::ArtifactVersionService::Service {
     failure.set_message("too many calls");
     failure.set_retry_after_us(300'000);
     return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many calls",
-            rpcStatusOf(failureStatus(failure)).SerializeAsString()};
+            toRpcStatus(failureStatus(failure)).SerializeAsString()};
   }
 
   std::atomic<int> calls = 0, refusals = 0, versions = 0;

@@ -14,7 +14,7 @@ constexpr size_t kMaxTrouble = 200;
 
 }  // namespace
 
-std::string waitsFor(const v1::ListWorkersResponse& workers) {
+std::string describeWait(const v1::ListWorkersResponse& workers) {
   int idle = 0;
   int busy = 0;
   int draining = 0;

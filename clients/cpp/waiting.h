@@ -8,6 +8,6 @@ namespace tessera::client {
 
 /// Returns what a queued job waits for, given the service's workers. Continues the phrase "waits for": "a worker: none
 /// is connected", "a worker with a free slot: 2 busy, 1 draining". Names the command with details.
-std::string waitsFor(const v1::ListWorkersResponse& workers);
+std::string describeWait(const v1::ListWorkersResponse& workers);
 
 }  // namespace tessera::client

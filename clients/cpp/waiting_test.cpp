@@ -17,9 +17,9 @@ v1::Worker& add(v1::ListWorkersResponse& workers, v1::Worker::State state) {
 
 TEST(WaitsFor, AServiceWithoutWorkersSaysHowToStartOne) {
   v1::ListWorkersResponse workers;
-  EXPECT_THAT(waitsFor(workers), HasSubstr("none is connected"));
+  EXPECT_THAT(describeWait(workers), HasSubstr("none is connected"));
   add(workers, v1::Worker::LOST);
-  EXPECT_THAT(waitsFor(workers), HasSubstr("start tessera-worker")) << "one that is gone is no worker";
+  EXPECT_THAT(describeWait(workers), HasSubstr("start tessera-worker")) << "one that is gone is no worker";
 }
 
 TEST(WaitsFor, WhatTheWorkersDoInsteadIsCounted) {
@@ -27,24 +27,24 @@ TEST(WaitsFor, WhatTheWorkersDoInsteadIsCounted) {
   add(workers, v1::Worker::BUSY);
   add(workers, v1::Worker::BUSY);
   add(workers, v1::Worker::DRAINING);
-  EXPECT_EQ(waitsFor(workers), "a worker with a free slot: 2 busy, 1 draining");
+  EXPECT_EQ(describeWait(workers), "a worker with a free slot: 2 busy, 1 draining");
 }
 
 TEST(WaitsFor, AWorkersTroubleIsShownAndNoMoreThanALineOfIt) {
   v1::ListWorkersResponse workers;
   add(workers, v1::Worker::IDLE).set_trouble("its scratch folder has 5 bytes free\x1b[2J");
-  EXPECT_THAT(waitsFor(workers), HasSubstr("1 in trouble or suspended (its scratch folder has 5 bytes free"));
-  EXPECT_THAT(waitsFor(workers), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(describeWait(workers), HasSubstr("1 in trouble or suspended (its scratch folder has 5 bytes free"));
+  EXPECT_THAT(describeWait(workers), Not(HasSubstr("\x1b")));
   workers.mutable_workers(0)->set_trouble(std::string(10'000, 'x'));
-  EXPECT_LT(waitsFor(workers).size(), 300u);
+  EXPECT_LT(describeWait(workers).size(), 300u);
 }
 
 TEST(WaitsFor, IdleWorkersThatTakeNothingPointToTheirListAndTheQuotas) {
   v1::ListWorkersResponse workers;
   add(workers, v1::Worker::IDLE);
   add(workers, v1::Worker::BUSY);
-  EXPECT_THAT(waitsFor(workers), HasSubstr("1 busy, 1 idle"));
-  EXPECT_THAT(waitsFor(workers), HasSubstr("tessera admin quotas"));
+  EXPECT_THAT(describeWait(workers), HasSubstr("1 busy, 1 idle"));
+  EXPECT_THAT(describeWait(workers), HasSubstr("tessera admin quotas"));
 }
 
 }  // namespace

@@ -359,7 +359,7 @@ TEST_F(ArtifactTest, WeightsThatStayApartChangeNoByte) {
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   const std::string whole = readAll(request_.artifact_path);
   request_.artifact_path = folder_ + "/before";
-  request_.behind_weights_path = folder_ + "/behind";
+  request_.after_weights_path = folder_ + "/behind";
   EXPECT_FALSE(assemble(request_).ok()) << "the digest is not known";
   EXPECT_FALSE(std::filesystem::exists(request_.artifact_path));
   request_.weights_sha256 = manifest->weights_sha256();

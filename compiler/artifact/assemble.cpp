@@ -105,7 +105,7 @@ absl::StatusOr<std::string> linkCode(const AssembleRequest& request, const std::
 }
 
 /// Bytes of a tensor, including the padding before the next one.
-int64_t roundedUp(const v1::TensorSpec& spec) {
+int64_t paddingOverhead(const v1::TensorSpec& spec) {
   int64_t bytes = elementBytes(spec.dtype());
   for (int64_t extent : spec.shape()) bytes *= extent;
   return (bytes + TESSERA_BUFFER_ALIGNMENT - 1) / TESSERA_BUFFER_ALIGNMENT * TESSERA_BUFFER_ALIGNMENT;
@@ -114,7 +114,7 @@ int64_t roundedUp(const v1::TensorSpec& spec) {
 /// Bytes of the weights that are computed before the first run.
 int64_t preparedBytes(const v1::Plan& plan) {
   int64_t bytes = 0;
-  for (const v1::TensorSpec& weight : plan.preparation().outputs()) bytes += roundedUp(weight);
+  for (const v1::TensorSpec& weight : plan.preparation().outputs()) bytes += paddingOverhead(weight);
   return bytes;
 }
 
@@ -246,7 +246,7 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
       if (!known) digest.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     };
     TESSERA_RETURN_IF_ERROR(behind.empty() ? zip.addFile(entry, request.weights_path, kPage, observe)
-                                           : zip.addApart(entry, request.weights_path, kPage, behind));
+                                           : zip.addExternal(entry, request.weights_path, kPage, behind));
     manifest.set_weights_sha256(known ? request.weights_sha256 : digest.finish());
   }
   TESSERA_RETURN_IF_ERROR(zip.add(std::string(kPlanEntry), plan));
@@ -260,7 +260,7 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
 
 absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   TESSERA_RETURN_IF_ERROR(checkWeights(request));
-  if (!request.behind_weights_path.empty() && (request.weights_sha256.empty() || request.plan.weights_bytes() == 0)) {
+  if (!request.after_weights_path.empty() && (request.weights_sha256.empty() || request.plan.weights_bytes() == 0)) {
     return internal("only weights whose digest is known can stay apart");
   }
   TESSERA_ASSIGN_OR_RETURN(auto built, objectsInOrder(request));
@@ -270,13 +270,13 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
 
   v1::Manifest manifest = describe(request, built);
   const std::string unfinished = folder.path() + "/artifact";
-  const std::string behind = request.behind_weights_path.empty() ? "" : folder.path() + "/behind";
+  const std::string behind = request.after_weights_path.empty() ? "" : folder.path() + "/behind";
   if (absl::Status status = writeArtifact(request, code, planBytes(request.plan, built), unfinished, behind, manifest);
       !status.ok())
     return status;
   // Renamed into place, so that the artifact appears completely or not at all.
   std::error_code error;
-  if (!behind.empty()) std::filesystem::rename(behind, request.behind_weights_path, error);
+  if (!behind.empty()) std::filesystem::rename(behind, request.after_weights_path, error);
   if (!error) std::filesystem::rename(unfinished, request.artifact_path, error);
   if (error) return internal(absl::StrCat("cannot create ", request.artifact_path, ": ", error.message()));
   return manifest;

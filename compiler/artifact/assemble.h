@@ -19,7 +19,7 @@ struct AssembleRequest {
   std::string artifact_path;             ///< written
   /// If set, the weights are not copied. The artifact is then the concatenation of `artifact_path`, `weights_path` and
   /// this file, which is written too.
-  std::string behind_weights_path = {};
+  std::string after_weights_path = {};
   StepCache* steps = nullptr;  ///< cache of linked code; null: always link
 };
 

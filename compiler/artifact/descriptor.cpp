@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/artifact/cuts.h"
-#include "compiler/artifact/reaches.h"
+#include "compiler/artifact/grid_bounds.h"
+#include "compiler/artifact/written_extents.h"
 #include "compiler/codegen/target_machine.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/runtime/tessera.h"
@@ -220,15 +220,15 @@ class Tables {
     for (int32_t index : step.operands()) operands.push_back(int32(index));
     const v1::KernelInfo& kernel = *kernels_[workload];
     std::vector<Constant*> cuts, reaches;
-    const std::vector<Cut> all = cutsOf(plan, step, kernel);
+    const std::vector<Cut> all = gridBoundsOf(plan, step, kernel);
     for (const Cut& cut : all) {
       cuts.push_back(
           llvm::ConstantStruct::get(cut_, {int32(cut.phase), int32(cut.ranges), int64(cut.count), int64(cut.inner),
                                            int64(cut.numerator), int64(cut.denominator), int64(cut.slack)}));
     }
-    for (const Reach& reach : reachesOf(plan, step, kernel, all)) {
+    for (const WrittenExtent& reach : writtenExtentsOf(plan, step, kernel, all)) {
       std::vector<Constant*> terms;
-      for (const Reach::Term& term : reach.terms) {
+      for (const WrittenExtent::Term& term : reach.terms) {
         terms.push_back(
             llvm::ConstantStruct::get(term_, {int32(term.cut), int32(0), int64(term.numerator), int64(term.denominator),
                                               int64(term.bytes), int64(term.most)}));

@@ -196,8 +196,8 @@ absl::Status ZipWriter::addFile(const std::string& name, const std::string& path
   return status.ok() ? end() : status;
 }
 
-absl::Status ZipWriter::addApart(const std::string& name, const std::string& path, uint32_t alignment,
-                                 const std::string& behind) {
+absl::Status ZipWriter::addExternal(const std::string& name, const std::string& path, uint32_t alignment,
+                                    const std::string& behind) {
   const int source = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (source < 0) return ioFailure("cannot open " + path, errno);
   const absl::Cleanup close_source = [source] { close(source); };

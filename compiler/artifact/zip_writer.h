@@ -31,8 +31,8 @@ class ZipWriter {
   absl::Status addFile(const std::string& name, const std::string& path, uint32_t alignment, const Observer& observe);
   /// The same without copying the contents: the bytes before them are in the file that was opened, and the bytes after
   /// them go to a new file, `behind`. The zip is the concatenation of the three files.
-  absl::Status addApart(const std::string& name, const std::string& path, uint32_t alignment,
-                        const std::string& behind);
+  absl::Status addExternal(const std::string& name, const std::string& path, uint32_t alignment,
+                           const std::string& behind);
   /// Writes the directory and closes the file. Syncing to disk is left to the blob store that takes the file.
   absl::Status finish();
 

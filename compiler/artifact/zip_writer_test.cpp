@@ -78,7 +78,7 @@ TEST_P(ZipWriterTest, WhatStaysApartIsTheSameZipInThreeFiles) {
       ZipWriter zip;
       ASSERT_TRUE(zip.open(apart ? before : whole, GetParam()).ok());
       ASSERT_TRUE(zip.add("a.txt", "hello", 64).ok());
-      ASSERT_TRUE((apart ? zip.addApart("w.bin", data, 4096, behind) : zip.addFile("w.bin", data, 4096, {})).ok());
+      ASSERT_TRUE((apart ? zip.addExternal("w.bin", data, 4096, behind) : zip.addFile("w.bin", data, 4096, {})).ok());
       ASSERT_TRUE(zip.add("c.bin", "behind it", 32).ok());
       ASSERT_TRUE(zip.finish().ok());
     }

@@ -1,9 +1,9 @@
 #include "compiler/codegen/access_check.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/in_place_results.h"
+#include "compiler/codegen/operand_accesses.h"
 #include "compiler/codegen/tiling/loop_order.h"
-#include "compiler/codegen/touched.h"
-#include "compiler/codegen/written_over.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "proto/messages/failure.h"
@@ -56,7 +56,7 @@ class PhaseCheck {
     if (nest.iterations() == 0) return absl::OkStatus();
     for (auto [s, statement] : llvm::enumerate(nest.statements)) {
       for (auto [i, input] : llvm::enumerate(statement.inputs)) {
-        if (!touchesInput(input)) continue;
+        if (!accessesInputMemory(input)) continue;
         if (absl::Status status = operand(walkedBy(i, s, nest, plan), plan, input.access, slices,
                                           absl::StrCat(what, ", input ", i, " of statement ", s));
             !status.ok())
@@ -65,7 +65,7 @@ class PhaseCheck {
       if (absl::Status status = overwriting(statement, absl::StrCat(what, ", statement ", s)); !status.ok())
         return status;
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-        if (!touchesOutput(statement, o)) continue;
+        if (!accessesOutputMemory(statement, o)) continue;
         if (absl::Status status = operand(nest.extents, plan, output.access, slices,
                                           absl::StrCat(what, ", output ", o, " of statement ", s));
             !status.ok())
@@ -79,12 +79,12 @@ class PhaseCheck {
   /// same place, and no other statement reads it.
   absl::Status overwriting(const Statement& statement, const std::string& what) const {
     for (const auto& [o, output] : llvm::enumerate(statement.outputs)) {
-      const mlir::Value over = touchesOutput(statement, o) ? writtenOver(output.access.root) : nullptr;
-      const auto reads = [&](const Operand& input) { return touchesInput(input) && input.access.root == over; };
+      const mlir::Value over = accessesOutputMemory(statement, o) ? overwrittenArgument(output.access.root) : nullptr;
+      const auto reads = [&](const Operand& input) { return accessesInputMemory(input) && input.access.root == over; };
       if (over && llvm::none_of(statement.inputs, reads)) return early(what);
     }
     for (const Operand& input : statement.inputs) {
-      const mlir::Value result = touchesInput(input) ? overwriterOf(input.access.root) : nullptr;
+      const mlir::Value result = accessesInputMemory(input) ? resultOverwriting(input.access.root) : nullptr;
       const auto writes = [&](const Operand& output) {
         return output.access.root == result && isSamePlace(input.access, output.access);
       };
@@ -146,7 +146,7 @@ absl::Status checkRegion(const Region& region, size_t phase, Places temporaries)
       // Addresses are linear in the slice number, so the first and the last slice of the group are the extremes.
       slices.emplace_back(range.lo, std::max(range.lo, range.hi - 1));
     }
-    for (const RegionStep& step : variant.steps) {
+    for (const RegionNestRun& step : variant.steps) {
       const std::string what = absl::StrCat("nest ", step.number, " of variant ", v);
       TESSERA_RETURN_IF_ERROR(check.nest(step.nest, step.plan, slices, what));
     }

@@ -10,7 +10,7 @@ namespace tessera::compiler::codegen {
 /// iterations and slices is compared with the number of elements of the buffer. Phases do not record the sizes of
 /// individual scratch buffers, so accesses to a thread's scratch are compared with the end of the scratch. Prefetches
 /// are not checked, since they may address any memory; neither are gathers, whose indices are data. Also checks that a
-/// result that may share the memory of an argument (kWrittenOver) is written only by statements that read that argument
+/// result that may share the memory of an argument (kMayAlias) is written only by statements that read that argument
 /// at the same places. Errors: INTERNAL naming phase, nest, operand, box and buffer. Call once phases and workspace are
 /// final (planWorkspace).
 absl::Status checkAccesses(const PhaseList& list);

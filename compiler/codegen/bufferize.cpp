@@ -191,14 +191,14 @@ void passByMemory(mlir::func::FuncOp func) {
   for (tensor::InsertSliceOp part : replaced) part->erase();
   llvm::SmallVector<mlir::Attribute> over;
   for (unsigned result = 0; result < func.getNumResults(); ++result)
-    over.push_back(func.getResultAttr(result, kWrittenOver));
+    over.push_back(func.getResultAttr(result, kMayAlias));
   func.setFunctionType(builder.getFunctionType(inputs, {}));
   // Attributes of tensors do not apply to buffers.
   func.setAllArgAttrs(mlir::ArrayAttr());
   func.setAllResultAttrs(mlir::ArrayAttr());
   for (auto [result, argument] : llvm::enumerate(over))
     if (argument)
-      func.setArgAttr(func.getNumArguments() - over.size() + static_cast<unsigned>(result), kWrittenOver, argument);
+      func.setArgAttr(func.getNumArguments() - over.size() + static_cast<unsigned>(result), kMayAlias, argument);
 }
 
 }  // namespace
@@ -235,13 +235,14 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> parseWorkload(mlir::MLIRContex
   return module;
 }
 
-CleanUp::CleanUp(mlir::MLIRContext& context) : PassManager(&context, mlir::func::FuncOp::getOperationName()) {
+CleanupPasses::CleanupPasses(mlir::MLIRContext& context)
+    : PassManager(&context, mlir::func::FuncOp::getOperationName()) {
   enableVerifier(false);
   addPass(createCanonicalizer());
   addPass(mlir::createCSEPass());
 }
 
-absl::Status normalizeTensors(mlir::func::FuncOp func, CleanUp& clean_up) {
+absl::Status normalizeTensors(mlir::func::FuncOp func, CleanupPasses& clean_up) {
   Diagnostics diagnostics(*func.getContext());
   if (mlir::failed(decompose(func)) || mlir::failed(generalize(func)) || mlir::failed(clean_up.run(func)))
     return diagnostics.failure("the workload's tensor operations could not be normalized");
@@ -250,11 +251,11 @@ absl::Status normalizeTensors(mlir::func::FuncOp func, CleanUp& clean_up) {
 }
 
 absl::Status normalizeTensors(mlir::func::FuncOp func) {
-  CleanUp clean_up(*func.getContext());
+  CleanupPasses clean_up(*func.getContext());
   return normalizeTensors(func, clean_up);
 }
 
-absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanUp& clean_up) {
+absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanupPasses& clean_up) {
   Diagnostics diagnostics(*func.getContext());
   passByMemory(func);
   mlir::IRRewriter rewriter(func.getContext());
@@ -282,7 +283,7 @@ absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanUp& clean_up) {
 }
 
 absl::Status bufferizeWorkload(mlir::func::FuncOp func) {
-  CleanUp clean_up(*func.getContext());
+  CleanupPasses clean_up(*func.getContext());
   return bufferizeWorkload(func, clean_up);
 }
 

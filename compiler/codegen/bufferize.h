@@ -19,18 +19,18 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> parseWorkload(mlir::MLIRContex
 
 /// The passes of the steps below. Building their patterns takes longer than applying them, so one manager serves all
 /// functions.
-struct CleanUp : mlir::PassManager {
-  explicit CleanUp(mlir::MLIRContext& context);
+struct CleanupPasses : mlir::PassManager {
+  explicit CleanupPasses(mlir::MLIRContext& context);
 };
 
 /// Reduces tensor operations to the few forms that the later steps know: linalg.generic, linalg.fill, slices and
 /// reshapes. pack, unpack, pad and concat become writes into slices of their results.
-absl::Status normalizeTensors(mlir::func::FuncOp func, CleanUp& clean_up);
+absl::Status normalizeTensors(mlir::func::FuncOp func, CleanupPasses& clean_up);
 absl::Status normalizeTensors(mlir::func::FuncOp func);
 
 /// Converts the function to memrefs: its arguments first, then one more argument per result. Producers write results in
 /// place wherever the analysis allows it. Temporaries are memref.alloc.
-absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanUp& clean_up);
+absl::Status bufferizeWorkload(mlir::func::FuncOp func, CleanupPasses& clean_up);
 absl::Status bufferizeWorkload(mlir::func::FuncOp func);
 
 }  // namespace tessera::compiler::codegen

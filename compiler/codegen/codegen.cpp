@@ -12,7 +12,7 @@
 #include "compiler/codegen/phase_emitter.h"
 #include "compiler/codegen/static_nodes.h"
 #include "compiler/codegen/workspace.h"
-#include "compiler/ir/spares.h"
+#include "compiler/ir/object_pool.h"
 #include "compiler/schedule/text.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -25,12 +25,12 @@ using namespace codegen;  // NOLINT: this file implements that namespace's inter
 
 /// A context with the dialects of code generation, and its passes, reused for one workload after the other: creating
 /// and destroying it takes a third of the time that compiling a small workload does.
-struct Workbench {
-  Workbench() : context(dialects(), mlir::MLIRContext::Threading::DISABLED), clean_up(loaded(context)) {}
+struct CompilationContext {
+  CompilationContext() : context(dialects(), mlir::MLIRContext::Threading::DISABLED), clean_up(loaded(context)) {}
 
   // Single-threaded: the tasks of a job run in separate processes.
   mlir::MLIRContext context;
-  CleanUp clean_up;
+  CleanupPasses clean_up;
   int workloads = 0;
 
  private:
@@ -47,24 +47,24 @@ struct Workbench {
   }
 };
 
-Spares<Workbench>& spareWorkbenches() {
-  static auto* const workbenches = new Spares<Workbench>(16);
+ObjectPool<CompilationContext>& spareWorkbenches() {
+  static auto* const workbenches = new ObjectPool<CompilationContext>(16);
   return *workbenches;
 }
 
 /// A context never frees the types and attributes it has created, so it is replaced after this many workloads.
 constexpr int kWorkloadsOfWorkbench = 256;
 
-struct LayWorkbenchAside {
-  void operator()(Workbench* workbench) const {
-    std::unique_ptr<Workbench> owned(workbench);
+struct ReturnToPool {
+  void operator()(CompilationContext* workbench) const {
+    std::unique_ptr<CompilationContext> owned(workbench);
     if (++owned->workloads < kWorkloadsOfWorkbench) spareWorkbenches().put(std::move(owned));
   }
 };
 
 /// A workload as buffers and loops with no decision made, and the objects that own it.
 struct Prepared {
-  std::unique_ptr<Workbench, LayWorkbenchAside> workbench;
+  std::unique_ptr<CompilationContext, ReturnToPool> workbench;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp func;
   int results = 0;  ///< of the workload; bufferized, they are arguments
@@ -76,7 +76,7 @@ absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
   TESSERA_ASSIGN_OR_RETURN(auto chip, chipOf(unit));
   prepared.chip = chip;
   auto spare = spareWorkbenches().take();
-  prepared.workbench.reset(spare ? spare.release() : new Workbench);
+  prepared.workbench.reset(spare ? spare.release() : new CompilationContext);
   TESSERA_ASSIGN_OR_RETURN(auto module, parseWorkload(prepared.workbench->context, unit.ir()));
   prepared.module = std::move(module);
   prepared.func = *prepared.module->getOps<mlir::func::FuncOp>().begin();
@@ -88,7 +88,7 @@ absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
 
 absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const v1::BuildUnit& unit,
                                                        v1::KernelInfo& info) {
-  TESSERA_ASSIGN_OR_RETURN(auto list, followSchedule(prepared.func, prepared.chip, unit.schedule()));
+  TESSERA_ASSIGN_OR_RETURN(auto list, applySchedule(prepared.func, prepared.chip, unit.schedule()));
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::ModuleOp::create(mlir::UnknownLoc::get(&prepared.workbench->context));
   planWorkspace(prepared.func, list);
@@ -106,7 +106,7 @@ absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const Sc
   return scheduleOf(list, prepared.chip);
 }
 
-std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit) {
+std::vector<v1::Schedule> seedSchedules(const v1::BuildUnit& unit) {
   std::vector<ScheduleRequest> requests(1);
   for (const std::vector<int>& packed : {std::vector<int>{}, {0}, {1}, {0, 1}}) requests.push_back({.packed = packed});
   requests.push_back({.nested = true});

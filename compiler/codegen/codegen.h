@@ -31,7 +31,7 @@ absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const Sc
 /// schedule for the chip's family parameters alone (the description's own cost parameters and memory levels may be
 /// wrong), one without slices, one with other operands of products in panels, and one with nested blocks. They are the
 /// starting points of a search for forms that no single search move reaches.
-std::vector<v1::Schedule> otherForms(const v1::BuildUnit& unit);
+std::vector<v1::Schedule> seedSchedules(const v1::BuildUnit& unit);
 
 /// Compiles one workload: bufferizes it into the caller's result buffers, splits it into phases, emits vector code,
 /// lowers it to LLVM and emits a relocatable object. Every phase has the signature tessera_kernel_fn

@@ -143,7 +143,7 @@ std::string LoadedUnit::runGuarded(const std::vector<GuardedMemory>& operands, i
     }
     for (size_t i = 0; i < parts.size(); ++i) {
       // Writes into the padding between an operand's end and its page do not fault; they change the padding's pattern.
-      if (const ptrdiff_t at = parts[i]->misplacedWrite(); at != 0) {
+      if (const ptrdiff_t at = parts[i]->findOutOfBoundsWrite(); at != 0) {
         const std::string what = i < operands.size()    ? "operand " + std::to_string(i)
                                  : i == operands.size() ? "the workspace"
                                                         : "the scratch";

@@ -1,8 +1,8 @@
 #include "compiler/codegen/native.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/held_addresses.h"
 #include "compiler/codegen/phase_emitter.h"
+#include "compiler/codegen/pin_addresses.h"
 #include "compiler/codegen/target_machine.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/tile_product.h"
@@ -66,7 +66,7 @@ void optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     (function.hasFnAttribute(kScalarLoops) ? full : light).run(function, functions);
-    if (machine.getTargetTriple().isX86()) holdAddresses(function);
+    if (machine.getTargetTriple().isX86()) pinAddresses(function);
     functions.clear(function, function.getName());
   }
 }

@@ -58,7 +58,7 @@ struct Statement {
   llvm::SmallVector<int64_t> index_start;
   llvm::SmallVector<llvm::SmallVector<int64_t>> index_slice;
   /// Set if an instruction evaluates the body, a step of a product, on whole vectors.
-  std::shared_ptr<const ProductStep> step;
+  std::shared_ptr<const ProductInstructionStep> step;
   mlir::Block* body() const { return &op->getRegion(0).front(); }
 };
 

@@ -84,7 +84,7 @@ struct EmitPass : Step<EmitPass> {
     mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
     TESSERA_ASSIGN_OR_RETURN(auto chosen, choosePhases(workloadOf(*copy), chip, request));
     TESSERA_ASSIGN_OR_RETURN(auto schedule, parseSchedule(printSchedule(scheduleOf(chosen, chip))));
-    TESSERA_ASSIGN_OR_RETURN(auto list, followSchedule(func, chip, schedule));
+    TESSERA_ASSIGN_OR_RETURN(auto list, applySchedule(func, chip, schedule));
     planWorkspace(func, list);
     v1::KernelInfo info;
     mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());

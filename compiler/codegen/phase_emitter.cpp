@@ -4,9 +4,9 @@
 #include "compiler/codegen/diagnostics.h"
 #include "compiler/codegen/emit/grid_walk.h"
 #include "compiler/codegen/emit/loop_emitter.h"
+#include "compiler/codegen/in_place_results.h"
 #include "compiler/codegen/region/region_emitter.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
-#include "compiler/codegen/written_over.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -139,7 +139,7 @@ class PhaseFunction {
     for (unsigned i = 2; i < types.size(); ++i) {
       const Value root = roots_[i - 2];
       const bool shared =
-          writtenOver(root) || overwriterOf(root) ||
+          overwrittenArgument(root) || resultOverwriting(root) ||
           (same_points && llvm::any_of(phase.nests, [&](const Nest& nest) { return readAndWrittenAlike(nest, root); }));
       if (!shared && !scratchPlace(phase, root)) func_.setArgAttr(i, "llvm.noalias", b_.getUnitAttr());
     }
@@ -241,19 +241,19 @@ absl::Status emitPhases(mlir::func::FuncOp func, const PhaseList& list, const st
     bool scalar = !phase.loops.empty();
     for (size_t n = 0; n < phase.nests.size(); ++n) {
       const int64_t points = gridOf(phase.nests[n], phase.plans[n]);
-      grid = phase.side_by_side ? grid + points : std::max(grid, points);
+      grid = phase.concurrent ? grid + points : std::max(grid, points);
     }
     int64_t before = 0;  // grid points of the preceding nests
     for (size_t n = 0; n < phase.nests.size(); ++n) {
       const TilePlan& plan = phase.plans[n];
       const int64_t points = gridOf(phase.nests[n], plan);
       // A part of [0, grid) selects the same share of every nest, so that equal parts are equal work, however much each
-      // nest does. With side_by_side it selects the overlap with the nest's own range instead.
+      // nest does. With concurrent it selects the overlap with the nest's own range instead.
       auto part = [&](Value bound) -> Value {
         if (points == grid) return bound;
         const mlir::Location loc = b.getUnknownLoc();
         auto constant = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
-        if (phase.side_by_side) {
+        if (phase.concurrent) {
           Value own = arith::SubIOp::create(b, loc, bound, constant(before));
           own = arith::MaxSIOp::create(b, loc, own, constant(0));
           return arith::MinSIOp::create(b, loc, own, constant(points));

@@ -218,7 +218,7 @@ bool scatters(const Nest& sum, const Nest& fused) {
 /// Whether fusing the follower would make the vector stores of a transform of small blocks scalar. The vectors run
 /// along a contiguous dimension of the results; a block has no vectors along the image that could be transposed
 /// instead.
-bool turnsBlocks(const Nest& sum, const Nest& fused) {
+bool transposesBlocks(const Nest& sum, const Nest& fused) {
   if (!separableTransform(sum)) return false;
   const auto along = [](const Nest& nest, int loop) {
     return nest.extents[loop] > 1 && llvm::any_of(nest.statements.back().outputs, [loop](const Operand& output) {
@@ -230,7 +230,7 @@ bool turnsBlocks(const Nest& sum, const Nest& fused) {
 
 /// Moves producers down to their elementwise consumers if no operation in between depends on the order. Without
 /// `followed`, only where vectors and registers permit it; with it, exactly where the tree says.
-void fuseFollowers(std::vector<Item>& items, int vector_registers, const FollowedTree* followed) {
+void fuseFollowers(std::vector<Item>& items, int vector_registers, const ParsedSchedule* followed) {
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].removed || !items[i].nest || isFill(items[i])) continue;
     size_t j = i + 1;
@@ -253,7 +253,8 @@ void fuseFollowers(std::vector<Item>& items, int vector_registers, const Followe
     // A follower that spills by itself is not improved by staying separate.
     const bool spills = live > vector_registers && live > liveVectors(*items[j].nest);
     if (spills && !joined) items[i].cut = absl::StrCat("cut: ", live, " values for ", vector_registers, " registers");
-    if (followed ? !joined : spills || scatters(*items[i].nest, fused) || turnsBlocks(*items[i].nest, fused)) continue;
+    if (followed ? !joined : spills || scatters(*items[i].nest, fused) || transposesBlocks(*items[i].nest, fused))
+      continue;
     items[i].operations.append(items[j].operations);
     items[j].operations = items[i].operations;
     items[j].nest = std::move(fused);
@@ -332,7 +333,7 @@ std::vector<Nest> nestsOf(const Item& item) {
 }
 
 /// Checks that the operations sharing nests are those that the tree lists.
-absl::Status checkFused(const std::vector<llvm::SmallVector<int>>& fused, const FollowedTree& followed) {
+absl::Status checkFused(const std::vector<llvm::SmallVector<int>>& fused, const ParsedSchedule& followed) {
   for (const llvm::SmallVector<int>& wanted : followed.fused)
     if (!llvm::is_contained(fused, wanted))
       return scheduleFault("",
@@ -344,7 +345,7 @@ absl::Status checkFused(const std::vector<llvm::SmallVector<int>>& fused, const 
 }
 
 /// The tree's phase of each item, if the tree's phases consist of the items in order.
-absl::StatusOr<std::vector<int>> phasesOf(const std::vector<Item>& items, const FollowedTree& followed) {
+absl::StatusOr<std::vector<int>> phasesOf(const std::vector<Item>& items, const ParsedSchedule& followed) {
   std::vector<int> phase_of(items.size(), -1);
   size_t phase = 0, taken = 0;  // leaves of the phase
   for (size_t i = 0; i < items.size(); ++i) {
@@ -353,7 +354,7 @@ absl::StatusOr<std::vector<int>> phasesOf(const std::vector<Item>& items, const 
     // Whether the tree's current phase can take the next item.
     auto room = [&] {
       if (phase >= followed.phases.size()) return false;
-      const FollowedPhase& each = followed.phases[phase];
+      const ParsedPhase& each = followed.phases[phase];
       return each.sequential ? nests == 0 : nests > 0 && taken + nests <= each.leaves.size();
     };
     if (taken > 0 && !room()) {
@@ -378,7 +379,7 @@ absl::StatusOr<std::vector<int>> phasesOf(const std::vector<Item>& items, const 
 
 }  // namespace
 
-absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const FollowedTree* followed) {
+absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const ParsedSchedule* followed) {
   std::vector<Item> items = itemsOf(func);
   absorbFills(items);
   fuseFollowers(items, vector_registers, followed);

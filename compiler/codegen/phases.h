@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/codegen/region/region.h"
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "compiler/codegen/tree/followed.h"
+#include "compiler/codegen/tree/parsed_schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler::codegen {
@@ -22,7 +22,7 @@ struct Phase {
   int first = 0;                ///< number of the first of `nests` in the order of all phases
   /// If set, each point of the grid belongs to one nest, so that nests run on disjoint parts of the units (the tree's
   /// Para). Otherwise all units run a part of each nest, one nest after another (Seq).
-  bool side_by_side = false;
+  bool concurrent = false;
   /// for a phase that copies operands to panels: one per nest; such nests have no numbers
   std::vector<PanelsOf> copies;
   std::string cut;               ///< why the nests do not include their consumer, if registers are the reason
@@ -47,7 +47,7 @@ struct PhaseList {
 /// vectors does not join (hardware adaptation, section 6.1.1): a store and a load are cheaper than spills. With
 /// `followed`, operations join and phases end exactly as the tree says. Errors: INVALID_SCHEDULE where operations
 /// cannot share a nest, or nests a phase.
-absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const FollowedTree* followed);
+absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const ParsedSchedule* followed);
 
 /// Cuts grids of few points further where possible (splitGrid). Call after packOperands, when the phases are final.
 void splitGrids(PhaseList& list, const Chip& chip);

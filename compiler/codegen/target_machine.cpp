@@ -3,7 +3,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/ir/spares.h"
+#include "compiler/ir/object_pool.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
@@ -36,8 +36,8 @@ void spareSums() {
   }
 }
 
-Spares<llvm::TargetMachine>& spareMachines() {
-  static auto* const machines = new Spares<llvm::TargetMachine>(16);
+ObjectPool<llvm::TargetMachine>& spareMachines() {
+  static auto* const machines = new ObjectPool<llvm::TargetMachine>(16);
   return *machines;
 }
 
@@ -87,16 +87,16 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> makeMachine(const v1::CodeF
 
 }  // namespace
 
-void LayMachineAside::operator()(llvm::TargetMachine* machine) const {
+void ReturnToPool::operator()(llvm::TargetMachine* machine) const {
   spareMachines().put(std::unique_ptr<llvm::TargetMachine>(machine), code);
 }
 
-absl::StatusOr<BorrowedMachine> targetMachineOf(const v1::CodeForm& code) {
+absl::StatusOr<PooledTargetMachine> targetMachineOf(const v1::CodeForm& code) {
   // the message has lists only, no maps: equal forms serialize to equal bytes
   const std::string key = code.SerializeAsString();
-  if (auto spare = spareMachines().take(key)) return BorrowedMachine(spare.release(), {key});
+  if (auto spare = spareMachines().take(key)) return PooledTargetMachine(spare.release(), {key});
   TESSERA_ASSIGN_OR_RETURN(auto made, makeMachine(code));
-  return BorrowedMachine(made.release(), {key});
+  return PooledTargetMachine(made.release(), {key});
 }
 
 absl::StatusOr<std::string> objectOf(llvm::Module& module, llvm::TargetMachine& machine) {

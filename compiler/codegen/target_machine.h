@@ -15,15 +15,15 @@ class TargetMachine;
 namespace tessera::compiler {
 
 /// Deleter: keeps the machine for the next caller with the same code form.
-struct LayMachineAside {
+struct ReturnToPool {
   std::string code;
   void operator()(llvm::TargetMachine* machine) const;
 };
-using BorrowedMachine = std::unique_ptr<llvm::TargetMachine, LayMachineAside>;
+using PooledTargetMachine = std::unique_ptr<llvm::TargetMachine, ReturnToPool>;
 
 /// Borrows a target machine for exclusive use; creating one takes longer than parsing a small workload. Errors:
 /// INVALID_TARGET naming the field when LLVM does not know the triple or the cpu.
-absl::StatusOr<BorrowedMachine> targetMachineOf(const v1::CodeForm& code);
+absl::StatusOr<PooledTargetMachine> targetMachineOf(const v1::CodeForm& code);
 
 /// Emits the module as a relocatable object. None of its functions is treated as a library function. Equal modules give
 /// equal bytes. Errors: INTERNAL when LLVM cannot emit objects for the target.

@@ -42,7 +42,7 @@ void touchPhase(const Phase& phase, llvm::function_ref<void(mlir::Value)> touch)
   for (const Nest& nest : phase.nests) touchNest(nest, touch);
   if (!phase.region) return;
   for (const RegionVariant& variant : phase.region->variants)
-    for (const RegionStep& step : variant.steps) touchNest(step.nest, touch);
+    for (const RegionNestRun& step : variant.steps) touchNest(step.nest, touch);
 }
 
 }  // namespace

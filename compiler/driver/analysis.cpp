@@ -3,8 +3,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/driver/front_door.h"
 #include "compiler/driver/model_format.h"
+#include "compiler/driver/model_loader.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/import/operator_table.h"
 #include "mlir/IR/MLIRContext.h"
@@ -23,7 +23,7 @@ bool isAnswer(v1::Failure::Reason reason) {
 /// Formats other than ONNX are text; their parsers stop at the first error.
 absl::StatusOr<v1::CheckReport> checkText(mlir::MLIRContext& context, const PlanRequest& request,
                                           const Bindings& bindings, const std::string& first_bytes) {
-  TESSERA_ASSIGN_OR_RETURN(ImportedModel model, importModel(context, request, bindings, first_bytes));
+  TESSERA_ASSIGN_OR_RETURN(ImportedModel model, loadModel(context, request, bindings, first_bytes));
   v1::CheckReport report;
   report.set_nodes(model.nodes);
   report.mutable_inputs()->Assign(model.inputs.begin(), model.inputs.end());

@@ -1,8 +1,8 @@
 #include "compiler/driver/model_operators.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/target/affine.h"
 #include "mlir/Analysis/FlatLinearValueConstraints.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

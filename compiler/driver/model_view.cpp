@@ -4,11 +4,11 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/summary.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/summary.h"
 #include "compiler/import/element_type.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

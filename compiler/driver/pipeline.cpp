@@ -10,22 +10,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/codegen/codegen.h"
-#include "compiler/driver/front_door.h"
 #include "compiler/driver/merge_variants.h"
 #include "compiler/driver/model_format.h"
+#include "compiler/driver/model_loader.h"
 #include "compiler/driver/model_operators.h"
 #include "compiler/driver/model_view.h"
 #include "compiler/driver/schedules.h"
 #include "compiler/driver/specializations.h"
 #include "compiler/driver/weights_file.h"
 #include "compiler/graph/graph.h"
-#include "compiler/graph/workbench.h"
+#include "compiler/graph/planning_context.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/target/target.h"
 #include "compiler/verification/graph_check.h"
 #include "compiler/verification/kernel_check.h"
 #include "proto/messages/failure.h"
-#include "proto/support/shell_word.h"
+#include "proto/support/shell_quote.h"
 #include "proto/support/status_macros.h"
 #include "proto/version/version.h"
 
@@ -58,9 +58,9 @@ void report(const ProgressFn& progress, const char* phase, int done, int total, 
 std::string megabytes(int64_t bytes) { return absl::StrCat(bytes / 1'000'000, " MB"); }
 
 /// Folded weights beyond the memory window are kept in a file next to the weights section.
-FoldedMemory memoryOf(const PlanRequest& request) {
+FoldedWeightStorage memoryOf(const PlanRequest& request) {
   if (request.weights_path.empty()) return {};
-  return {std::filesystem::absolute(request.weights_path).parent_path(), FoldedMemory::kWindow};
+  return {std::filesystem::absolute(request.weights_path).parent_path(), FoldedWeightStorage::kWindow};
 }
 
 /// Names the workload in a failure that names no node.
@@ -113,8 +113,8 @@ std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>
                          const std::string& first_bytes) {
   // Later variants have larger sizes: a model that needs, say, an image larger than its windows works there.
   for (size_t v = failed + 1; v < variants.size(); ++v) {
-    const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
-    if (!importModel(workbench->context, request, variants[v], first_bytes).ok()) continue;
+    const std::unique_ptr<PlanningContext> workbench = acquirePlanningContext();
+    if (!loadModel(workbench->context, request, variants[v], first_bytes).ok()) continue;
     std::string flags;
     for (const auto& [name, size] : variants[v].dimensions) {
       const auto before = variants[failed].dimensions.find(name);
@@ -124,7 +124,7 @@ std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>
       for (const Bindings& each : variants)
         if (const auto other = each.dimensions.find(name); other != each.dimensions.end())
           greatest = std::max(greatest, -other->second);
-      absl::StrAppend(&flags, " --dim ", shellWord(absl::StrCat(name, "=", -size, "..", greatest)));
+      absl::StrAppend(&flags, " --dim ", shellQuote(absl::StrCat(name, "=", -size, "..", greatest)));
     }
     return flags.empty() ? "" : absl::StrCat("begin where the model works:", flags);
   }
@@ -158,8 +158,8 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const Bindings& bindings = *next;
     // 1. Import: untrusted bytes become linalg on tensors.
     const Stopwatch import_time;
-    const std::unique_ptr<GraphWorkbench> workbench = graphWorkbench();
-    absl::StatusOr<ImportedModel> model = importModel(workbench->context, request, bindings, identity.first_bytes);
+    const std::unique_ptr<PlanningContext> workbench = acquirePlanningContext();
+    absl::StatusOr<ImportedModel> model = loadModel(workbench->context, request, bindings, identity.first_bytes);
     if (!model.ok()) {
       // Failures that another size may avoid get a hint with that size.
       v1::Failure failure = failureOf(inVariant(bindings, count, model.status()));
@@ -177,7 +177,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     result.import_ms += import_time.ms();
     finished("import");
     const std::string nodes = absl::StrCat(model->nodes, " nodes");
-    model->least = leastSizes(variants, bindings);
+    model->least = minSizes(variants, bindings);
 
     // 2. Graph: rewrites, fused groups, one workload for equal groups, one arena for intermediates.
     const Stopwatch graph_time;
@@ -207,12 +207,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     // A suggestion that does not fit is left out and the variant planned again; a pin that does not fit is an error.
     if (!graph.ok()) {
       suggested = options.pins;
-      if (request.spec.pin_use() == v1::SUGGESTIONS && leaveOut(graph.status(), *suggested, left_out)) continue;
+      if (request.spec.pin_use() == v1::SUGGESTIONS && dropFailedSuggestion(graph.status(), *suggested, left_out))
+        continue;
       return inVariant(bindings, count, graph.status());
     }
     for (const v1::Decision& decision : left_out) *graph->plan.mutable_report()->add_decisions() = decision;
     if (request.spec.pin_use() == v1::WHOLE_PLAN) {
-      if (absl::Status status = allPinned(graph->plan.report(), options.pins); !status.ok())
+      if (absl::Status status = checkAllPinned(graph->plan.report(), options.pins); !status.ok())
         return inVariant(bindings, count, status);
     }
     if (check && check->lost()) sayWhatIsLost(*check->lost(), *graph->plan.mutable_report());

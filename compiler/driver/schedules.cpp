@@ -153,7 +153,8 @@ std::vector<v1::Choice> choicesOf(const v1::Pins& pins, const std::string& varia
   return result;
 }
 
-bool leaveOut(const absl::Status& failed, std::vector<v1::Choice>& suggested, std::vector<v1::Decision>& decisions) {
+bool dropFailedSuggestion(const absl::Status& failed, std::vector<v1::Choice>& suggested,
+                          std::vector<v1::Decision>& decisions) {
   const v1::Failure failure = failureOf(failed);
   // The failure names the choice it stems from.
   const auto at = std::ranges::find_if(suggested, [&](const v1::Choice& each) {
@@ -168,7 +169,7 @@ bool leaveOut(const absl::Status& failed, std::vector<v1::Choice>& suggested, st
   return true;
 }
 
-absl::Status allPinned(const v1::GraphReport& report, const std::vector<v1::Choice>& pins) {
+absl::Status checkAllPinned(const v1::GraphReport& report, const std::vector<v1::Choice>& pins) {
   std::set<std::pair<std::string, std::string>> known;
   for (const v1::Choice& pin : pins) known.emplace(pin.kind(), pin.place());
   for (const v1::Choice& choice : report.choices()) {

@@ -60,9 +60,10 @@ std::vector<v1::Choice> choicesOf(const v1::Pins& pins, const std::string& varia
 
 /// Removes the suggested choice that `failed` is about, and records that in `decisions`. Returns false if planning
 /// failed for another reason.
-bool leaveOut(const absl::Status& failed, std::vector<v1::Choice>& suggested, std::vector<v1::Decision>& decisions);
+bool dropFailedSuggestion(const absl::Status& failed, std::vector<v1::Choice>& suggested,
+                          std::vector<v1::Decision>& decisions);
 
 /// Fails with INVALID_SCHEDULE for the first choice that `pins` do not decide.
-absl::Status allPinned(const v1::GraphReport& report, const std::vector<v1::Choice>& pins);
+absl::Status checkAllPinned(const v1::GraphReport& report, const std::vector<v1::Choice>& pins);
 
 }  // namespace tessera::compiler

@@ -90,7 +90,7 @@ absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec) {
   return invalid("specializations", "two variants bind the same", twin->text(), "different bindings for each variant");
 }
 
-std::map<std::string, int64_t> leastSizes(const std::vector<Bindings>& variants, const Bindings& variant) {
+std::map<std::string, int64_t> minSizes(const std::vector<Bindings>& variants, const Bindings& variant) {
   std::map<std::string, int64_t> least;
   for (const auto& [name, size] : variant.dimensions) {
     if (size >= 0) continue;

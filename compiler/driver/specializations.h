@@ -26,6 +26,6 @@ absl::StatusOr<std::vector<Bindings>> variantsOf(const v1::CompileSpec& spec);
 
 /// Returns, for each ranged dimension of `variant`, the least size with which a run uses this variant. Runs with
 /// smaller sizes use a smaller one of `variants`.
-std::map<std::string, int64_t> leastSizes(const std::vector<Bindings>& variants, const Bindings& variant);
+std::map<std::string, int64_t> minSizes(const std::vector<Bindings>& variants, const Bindings& variant);
 
 }  // namespace tessera::compiler

@@ -188,11 +188,11 @@ TEST(LeastSizes, AreThoseBeyondTheNextSmallerVariant) {
   const std::vector<Bindings> variants = {variant(-1, 5), variant(-4, 5), variant(-16, 5), variant(-8, 7),
                                           variant(3, 5)};
   using Sizes = std::map<std::string, int64_t>;
-  EXPECT_EQ(leastSizes(variants, variants[0]), (Sizes{{"n", 1}}));
-  EXPECT_EQ(leastSizes(variants, variants[1]), (Sizes{{"n", 2}}));
-  EXPECT_EQ(leastSizes(variants, variants[2]), (Sizes{{"n", 5}}));
-  EXPECT_EQ(leastSizes(variants, variants[3]), (Sizes{{"n", 1}}));  // no other is for t of 7
-  EXPECT_EQ(leastSizes(variants, variants[4]), Sizes());
+  EXPECT_EQ(minSizes(variants, variants[0]), (Sizes{{"n", 1}}));
+  EXPECT_EQ(minSizes(variants, variants[1]), (Sizes{{"n", 2}}));
+  EXPECT_EQ(minSizes(variants, variants[2]), (Sizes{{"n", 5}}));
+  EXPECT_EQ(minSizes(variants, variants[3]), (Sizes{{"n", 1}}));  // no other is for t of 7
+  EXPECT_EQ(minSizes(variants, variants[4]), Sizes());
 }
 
 TEST_F(VariantsPipeline, ErrorsSayWhichVariantAndWhy) {

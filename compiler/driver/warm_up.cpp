@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/driver/pipeline.h"
-#include "compiler/graph/workbench.h"
+#include "compiler/graph/planning_context.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/host.h"
 #include "onnx/onnx.pb.h"
@@ -112,7 +112,7 @@ absl::Status warmUp() {
   absl::Status status = buildWorkload(target);
   status.Update(planModel(target));
   printManifest(target);
-  prepareGraphWorkbench();
+  preparePlanningContext();
   return status;
 }
 

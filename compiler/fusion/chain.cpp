@@ -83,7 +83,7 @@ bool areDigits(const Chain& chain, Subscript subscript) {
 }
 
 /// Covers everything that a price depends on: extents, bounds, subscripts, work. Names are left out.
-std::string contentOf(const Chain& chain) {
+std::string structuralKey(const Chain& chain) {
   std::string content;
   for (const Loop& loop : chain.loops)
     absl::StrAppend(&content, ";", loop.extent, loop.whole ? "w" : "", ":", loop.min_tile, "*", loop.multiple, "~",

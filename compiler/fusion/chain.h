@@ -69,7 +69,7 @@ bool areDigits(const Chain& chain, Subscript subscript);
 int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& tiles);
 
 /// Returns a text that is equal for chains that differ only in names.
-std::string contentOf(const Chain& chain);
+std::string structuralKey(const Chain& chain);
 
 /// Returns each member of `chain` as a chain of one, for the price of separate execution.
 std::vector<Chain> unfused(const Chain& chain);

@@ -74,7 +74,7 @@ struct Apart {
 };
 /// Prices the members one after another, each with the blocks of its own best plan.
 Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& between, double capacity,
-            double intermediate_bytes, MovedAlone& alone) {
+            double intermediate_bytes, UnfusedTraffic& alone) {
   const v1::Prices::Memory& prices = chip.prices().memory();
   const double far = chip.bytesPerSecond(chip.level(level + 1));
   const std::vector<Chain> parts = unfused(chain);
@@ -129,8 +129,8 @@ void conclude(ChainDecision& decision, const std::string& what, const std::strin
 
 }  // namespace
 
-absl::StatusOr<std::vector<double>> MovedAlone::of(const Chain& one, double capacity_bytes) {
-  const auto [known, fresh] = known_.try_emplace(absl::StrCat(capacity_bytes, contentOf(one)));
+absl::StatusOr<std::vector<double>> UnfusedTraffic::of(const Chain& one, double capacity_bytes) {
+  const auto [known, fresh] = known_.try_emplace(absl::StrCat(capacity_bytes, structuralKey(one)));
   if (!fresh) return known->second;
   auto plan = planBlocks(one, capacity_bytes);
   // If the plan fails, cuts dimensions that are short individually, but together too long to be taken whole.
@@ -142,13 +142,13 @@ absl::StatusOr<std::vector<double>> MovedAlone::of(const Chain& one, double capa
   return known->second = std::move(plan->movement.tensor_volume_bytes);
 }
 
-double betweenSteps(const Chip& chip, double bytes) {
+double roundTripSeconds(const Chip& chip, double bytes) {
   return chip.seconds(chip.prices().steps().phase_cycles()) +
          (chip.prices().memory().written_passes() + 1) * bytes / rateOf(chip, bytes);
 }
 
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
-                                           const Between& between, MovedAlone* known) {
+                                           const Between& between, UnfusedTraffic* known) {
   TESSERA_RETURN_IF_ERROR(validate(chain));
   ChainDecision decision;
   const std::optional<size_t> own = chip.ownLevel();
@@ -161,7 +161,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const Chip::Level& memory = chip.level(level);
   const v1::Prices::Memory& prices = chip.prices().memory();
   const double intermediate_bytes = intermediateBytes(chain), capacity = static_cast<double>(chip.heldBytes(memory));
-  MovedAlone own_members;
+  UnfusedTraffic own_members;
   Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes, known ? *known : own_members);
   alone.seconds += moveSeconds(chain, chip, between, nullptr);
   decision.unfused_seconds = alone.seconds;

@@ -12,9 +12,9 @@
 
 namespace tessera::compiler::fusion {
 
-/// Which of the candidates for slice-by-slice execution are fused. `kWhereverItCan` fuses every candidate with a price,
-/// also at a predicted loss, to compare prices with measurements (tests/bench/fusion_gains.cpp).
-enum class Merging { kNever, kWhereItPays, kWhereverItCan };
+/// Which of the candidates for slice-by-slice execution are fused. `kWheneverPossible` fuses every candidate with a
+/// price, also at a predicted loss, to compare prices with measurements (tests/bench/fusion_gains.cpp).
+enum class Merging { kNever, kWhereItPays, kWheneverPossible };
 
 /// A tensor that is only moved for a member to read, or after a member has written it: a padded copy, another layout.
 /// The copy is a separate step, or part of each slice.
@@ -25,7 +25,7 @@ struct Moved {
 
 /// Returns the seconds to write and read `bytes` between two steps, including one step: an upper bound of what
 /// slice-by-slice execution could save.
-double betweenSteps(const Chip& chip, double bytes);
+double roundTripSeconds(const Chip& chip, double bytes);
 
 /// Operators between and around the members: how often they read or write each element of an intermediate (a softmax:
 /// 6), and how many separate steps they would be.
@@ -54,13 +54,13 @@ struct ChainDecision {
 
 /// Data movement of operators that run separately, in blocks of a memory. Long and short chains share members, and a
 /// search for the blocks of one takes a millisecond, so results are cached. For one chip; not thread-safe.
-class MovedAlone {
+class UnfusedTraffic {
  public:
   /// Returns the bytes moved by tensor. RESOURCE_EXHAUSTED if not even the smallest blocks fit.
   absl::StatusOr<std::vector<double>> of(const Chain& one, double capacity_bytes);
 
  private:
-  std::map<std::string, std::vector<double>> known_;  // by contentOf and capacity
+  std::map<std::string, std::vector<double>> known_;  // by structuralKey and capacity
 };
 
 /// Prices a chain fused and separately, for code that cuts the loops `cut` (outermost first) and runs all members one
@@ -68,6 +68,6 @@ class MovedAlone {
 /// data movement (elapsed()), plus the passes in between. Declines a gain below the chip's least one. `known` caches
 /// results across chains.
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
-                                           const Between& between = {}, MovedAlone* known = nullptr);
+                                           const Between& between = {}, UnfusedTraffic* known = nullptr);
 
 }  // namespace tessera::compiler::fusion

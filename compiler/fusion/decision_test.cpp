@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/fusion/rounded_up.h"
+#include "compiler/fusion/padding_overhead.h"
 #include "compiler/fusion/testing/chips.h"
 #include "compiler/fusion/testing/thesis_chains.h"
 
@@ -69,7 +69,8 @@ TEST(RoundedUp, IsWhatAllRunsCompute) {
           computed += std::min(extent, ceilDiv(points, tile) * tile);
           needed += points;
         }
-        EXPECT_NEAR(roundedUp(tile, fewest, extent), static_cast<double>(computed) / static_cast<double>(needed), 1e-12)
+        EXPECT_NEAR(paddingOverhead(tile, fewest, extent), static_cast<double>(computed) / static_cast<double>(needed),
+                    1e-12)
             << tile << " " << fewest << " " << extent;
       }
     }
@@ -152,7 +153,7 @@ TEST(ChainDecision, DigitsAreNoWindow) {
 }
 
 TEST(ChainDecision, WhatMembersMoveAloneIsKeptForTheNextChain) {
-  MovedAlone known;
+  UnfusedTraffic known;
   const Chain chain = gemmChain(8, 512, 64, 64, 512, 8);
   const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
   const auto fresh = decideSlices(chain, cut, Chip(serverCore()), {6, 1});
@@ -165,9 +166,9 @@ TEST(ChainDecision, WhatMembersMoveAloneIsKeptForTheNextChain) {
   }
   Chain other = chain;
   other.name = "another name";
-  EXPECT_EQ(contentOf(other), contentOf(chain));
+  EXPECT_EQ(structuralKey(other), structuralKey(chain));
   other.loops[0].multiple = 2;
-  EXPECT_NE(contentOf(other), contentOf(chain));
+  EXPECT_NE(structuralKey(other), structuralKey(chain));
 }
 
 }  // namespace

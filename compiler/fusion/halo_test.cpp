@@ -24,10 +24,10 @@ TEST(Halo, SlicesAddWhatTheLoopStepsOver) {
   const Chain chain = twoWindows();
   const Tiles tiles{3, 3, 5, 8};
   EXPECT_EQ(footprint(chain, 2, tiles), 7 * 8);
-  EXPECT_EQ(addedPoints(chain, 2, tiles, 0), 6 * 8);
-  EXPECT_EQ(keptPoints(chain, 2, tiles, 0), 1 * 8);  // 7 rows for 3 of C, 6 of them new
-  EXPECT_EQ(addedPoints(chain, 4, tiles, 0), 3);
-  EXPECT_EQ(keptPoints(chain, 0, tiles, 0), 4);  // 10 rows for 6 new ones of B: a window of 5
+  EXPECT_EQ(newPoints(chain, 2, tiles, 0), 6 * 8);
+  EXPECT_EQ(reusedPoints(chain, 2, tiles, 0), 1 * 8);  // 7 rows for 3 of C, 6 of them new
+  EXPECT_EQ(newPoints(chain, 4, tiles, 0), 3);
+  EXPECT_EQ(reusedPoints(chain, 0, tiles, 0), 4);  // 10 rows for 6 new ones of B: a window of 5
   EXPECT_TRUE(overlaps(chain, tiles, 0));
   EXPECT_FALSE(overlaps(chain, tiles, 3));
 }

@@ -65,7 +65,7 @@ double flopsOf(const Chain& chain, const Tiles& tiles, int loop, int64_t parts) 
   const double narrowed = std::min(1.0, static_cast<double>(chain.loops[loop].extent) / (blocks * tiles[loop]));
   const double first = static_cast<double>(parts) / blocks / narrowed;
   return flopsWith(chain, tiles, [&](int tensor) {
-    const auto added = static_cast<double>(addedPoints(chain, tensor, tiles, loop));
+    const auto added = static_cast<double>(newPoints(chain, tensor, tiles, loop));
     return added + first * (static_cast<double>(footprint(chain, tensor, tiles)) - added);
   });
 }

@@ -83,7 +83,7 @@ Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const s
   return profit;
 }
 
-std::string pairOf(const RegionGraph& graph, int tensor, int reader) {
+std::string operatorPairText(const RegionGraph& graph, int tensor, int reader) {
   return absl::StrCat(countOf(graph.nodes[graph.producerOf(tensor)]), "+", countOf(graph.nodes[reader]));
 }
 

@@ -37,7 +37,7 @@ Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const s
                 const PeakMachine& machine, const std::vector<double>& times = {});
 
 /// Returns "One+Many" if the node that writes `tensor` has one input and `reader` several.
-std::string pairOf(const RegionGraph& graph, int tensor, int reader);
+std::string operatorPairText(const RegionGraph& graph, int tensor, int reader);
 
 /// Returns "One+Many would gain at most 12.5 us: 0.13 MB less to move, 1 launch less, 0.02 MFLOP more to compute".
 std::string describe(const std::string& pair, const Profit& profit);

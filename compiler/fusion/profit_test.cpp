@@ -39,7 +39,7 @@ TEST(ProfitTest, OneAndOneSaveFourTransfersAndRepeatNothing) {
   EXPECT_EQ(profit.repeated_flops, 0);
   EXPECT_EQ(profit.saved_launches, 2);
   EXPECT_DOUBLE_EQ(profit.seconds, 4 * 7 + 2e6);
-  EXPECT_EQ(pairOf(g.graph, b, second), "One+One");
+  EXPECT_EQ(operatorPairText(g.graph, b, second), "One+One");
 }
 
 TEST(ProfitTest, OneAndManySaveFiveTransfersForOneOperator) {
@@ -54,7 +54,7 @@ TEST(ProfitTest, OneAndManySaveFiveTransfersForOneOperator) {
   EXPECT_EQ(profit.saved_bytes, 5 * 7 - 5);  // A is read again for gC
   EXPECT_EQ(profit.repeated_flops, 7);       // B once more
   EXPECT_EQ(profit.saved_launches, 2);
-  EXPECT_EQ(pairOf(g.graph, b, op2), "One+Many");
+  EXPECT_EQ(operatorPairText(g.graph, b, op2), "One+Many");
 }
 
 TEST(ProfitTest, ManyAndOneSaveFiveTransfersForOneOperator) {
@@ -69,7 +69,7 @@ TEST(ProfitTest, ManyAndOneSaveFiveTransfersForOneOperator) {
   EXPECT_EQ(profit.saved_bytes, 5 * 11 - 13);  // gD is read again
   EXPECT_EQ(profit.repeated_flops, 11);        // gC once more
   EXPECT_EQ(profit.saved_launches, 2);
-  EXPECT_EQ(pairOf(g.graph, c, op2), "Many+One");
+  EXPECT_EQ(operatorPairText(g.graph, c, op2), "Many+One");
 }
 
 /// Two additional operators; whether fusing saves anything depends on the sizes: six times the intermediate against the
@@ -84,7 +84,7 @@ TEST(ProfitTest, ManyAndManyDependOnTheSizes) {
     const int back_c = g.node({ge, d}, gc), back_d = g.node({ge, c}, gd);
     const int back_a = g.node({gc, b}, ga), back_b = g.node({gc, a}, gb);
     g.graph.outputs = {e, gd, ga, gb};
-    EXPECT_EQ(pairOf(g.graph, c, op2), "Many+Many");
+    EXPECT_EQ(operatorPairText(g.graph, c, op2), "Many+Many");
     return profitOf(g.graph, {op1, op2, back_c, back_d, back_a, back_b},
                     {{op1, op2}, {op1, back_d}, {back_c, back_a}, {back_c, back_b}}, kMachine);
   };

@@ -4,10 +4,10 @@
 #include <set>
 
 #include "compiler/fusion/ceil_div.h"
+#include "compiler/fusion/padding_overhead.h"
 #include "compiler/fusion/region_planner.h"
-#include "compiler/fusion/rounded_up.h"
 #include "compiler/fusion/slice_plan.h"
-#include "compiler/target/dealt.h"
+#include "compiler/target/load_balance.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -89,7 +89,7 @@ class RegionCost {
       parts *= static_cast<int>(d) == following ? ceilDiv(along, part) : along;
     }
     // Rounds in which some cores have no slice, or part, cost as much as full rounds.
-    const double rounds = static_cast<double>(parts) * dealtUnevenly(parts, chip_.cores());
+    const double rounds = static_cast<double>(parts) * loadImbalance(parts, chip_.cores());
 
     // External results must be written exactly once: slices may neither overlap nor leave a part out.
     for (int tensor : results_)
@@ -221,7 +221,8 @@ class RegionCost {
   double ofRuns(const std::vector<int64_t>& slice) const {
     const GraphTensor& result = graph_.tensors[graph_.nodes[nodes_.back()].output];
     double share = 1;
-    for (size_t d = 0; d < result.fewest.size(); ++d) share *= roundedUp(slice[d], result.fewest[d], result.shape[d]);
+    for (size_t d = 0; d < result.fewest.size(); ++d)
+      share *= paddingOverhead(slice[d], result.fewest[d], result.shape[d]);
     return share;
   }
   static double work(const GraphNode& node, double points) { return node.flops_per_point * points; }

@@ -23,11 +23,11 @@ struct Selection {
 
 /// Bound on the partial selections that are kept at once. It solves every part of up to 12 offers exactly, and longer
 /// parts if few of their groups are shared across any position of the order, as along a chain.
-inline constexpr size_t kMostOpenSelections = 4096;
+inline constexpr size_t kMaxPartialSelections = 4096;
 
 /// Returns the offers with the largest total gain: dynamic programming along the groups over the set of taken groups
 /// that later offers contain. If there are more than `most_open` such sets, the least promising ones are dropped, and
 /// `missed` bounds the loss. Equal totals keep the earlier offer.
-Selection select(std::span<const Offer> offers, size_t most_open = kMostOpenSelections);
+Selection select(std::span<const Offer> offers, size_t most_open = kMaxPartialSelections);
 
 }  // namespace tessera::compiler::fusion

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/halo.h"
-#include "compiler/fusion/rounded_up.h"
-#include "compiler/target/dealt.h"
+#include "compiler/fusion/padding_overhead.h"
+#include "compiler/target/load_balance.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
@@ -86,7 +86,7 @@ double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, 
 }
 
 /// Returns the work of the busiest core over the average if each gets an equal number of neighbouring slices.
-double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
+double idleCoreFactor(const Chain& chain, const SlicePlan& plan, int cores) {
   Order dealt = plan.order;
   if (plan.blocks > 1) dealt.pop_back();  // a core runs all blocks of a slice
   Tiles tiles = plan.tiles;
@@ -97,7 +97,7 @@ double idleFactor(const Chain& chain, const SlicePlan& plan, int cores) {
     tiles[loop] = std::min(chain.loops[loop].extent, tiles[loop] * plan.part);
     points *= ceilDiv(chain.loops[loop].extent, tiles[loop]);
   }
-  return dealtUnevenly(points, cores, [&](int64_t before) { return pointsBefore(chain, tiles, dealt, before); });
+  return loadImbalance(points, cores, [&](int64_t before) { return pointsBefore(chain, tiles, dealt, before); });
 }
 
 class Slicer {
@@ -112,7 +112,7 @@ class Slicer {
         into_(chip.bytesPerSecond(chip.level(level + 1))),
         out_(chip.bytesPerSecond(chip.level(level))),
         nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {
-    std::ranges::copy_if(cut, std::back_inserter(separating_), [&](int loop) { return separates(chain, loop); });
+    std::ranges::copy_if(cut, std::back_inserter(separating_), [&](int loop) { return isSeparating(chain, loop); });
   }
 
   /// `part`: slices along the innermost loop that run in sequence; 1: every slice computes its halos.
@@ -158,12 +158,12 @@ class Slicer {
     if (std::ranges::any_of(separating_, [&](int loop) { return tiles[loop] > 1; }))
       plan.seconds += needs_.row_bytes / out_;
     // The busiest core decides, and runs of smaller sizes compute whole slices or parts.
-    plan.idle = idleFactor(chain_, plan, chip_.cores());
+    plan.idle = idleCoreFactor(chain_, plan, chip_.cores());
     plan.seconds *= plan.idle;
     for (const int at : cut_) {
       const Loop& loop = chain_.loops[at];
       const int64_t dealt = part > 1 && at == plan.order.back() ? std::min(loop.extent, tiles[at] * part) : tiles[at];
-      if (loop.fewest > 0) plan.seconds *= roundedUp(dealt, loop.fewest, loop.extent);
+      if (loop.fewest > 0) plan.seconds *= paddingOverhead(dealt, loop.fewest, loop.extent);
     }
     return plan;
   }
@@ -201,7 +201,7 @@ class Slicer {
     for (int tensor = 0; tensor < static_cast<int>(chain_.tensors.size()); ++tensor) {
       const bool held =
           chain_.isIntermediate(tensor) || std::ranges::find(needs_.copied, tensor) != needs_.copied.end();
-      const int64_t points = held ? keptPoints(chain_, tensor, plan.tiles, plan.order.back()) : 0;
+      const int64_t points = held ? reusedPoints(chain_, tensor, plan.tiles, plan.order.back()) : 0;
       if (points == 0) continue;
       seconds += nest_seconds_ + 2 * static_cast<double>(points * chain_.tensors[tensor].element_bytes) / out_;
     }
@@ -213,7 +213,7 @@ class Slicer {
   double blockSeconds(const Tiles& tiles) const {
     const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);
     const double flops = 2 * bytes / static_cast<double>(chain_.tensors[chain_.members.back().output].element_bytes);
-    return kRunningNests * nest_seconds_ + 2 * bytes / out_ + flops / chip_.operationsPerSecond();
+    return kOnlineSoftmaxNests * nest_seconds_ + 2 * bytes / out_ + flops / chip_.operationsPerSecond();
   }
 
   /// Whether a slice's part of a tensor is one contiguous block: single points of the dimensions outside the cut one,
@@ -318,7 +318,7 @@ double elapsed(double compute, double transfer, double exposed) {
   return std::max(compute, transfer) + exposed * std::min(compute, transfer);
 }
 
-bool separates(const Chain& chain, int loop) {
+bool isSeparating(const Chain& chain, int loop) {
   const Tiles whole = wholeTiles(chain);
   double all = 0, common = 0;
   for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor) {
@@ -335,7 +335,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   // Separating loops (the heads of an attention, at any position of the result, with any common mask) share almost no
   // data between their points. As outermost loops they let a point's operands stay near.
   std::vector<int> cut, shared;
-  for (int loop : loops) (separates(chain, loop) ? cut : shared).push_back(loop);
+  for (int loop : loops) (isSeparating(chain, loop) ? cut : shared).push_back(loop);
   cut.insert(cut.end(), shared.begin(), shared.end());
   const int running = needs.running;
   const Slicer slicer(chain, cut, chip, level, needs);

@@ -33,7 +33,7 @@ struct SlicePlan {
 
 /// Whether all tensors except small ones are indexed by `loop`, as by heads or batches: its points share almost no
 /// data.
-bool separates(const Chain& chain, int loop);
+bool isSeparating(const Chain& chain, int loop);
 
 /// Special properties of a chain's slices.
 struct SliceNeeds {
@@ -52,7 +52,7 @@ double elapsed(double compute, double transfer, double exposed);
 
 /// Loop nests of a block of an online softmax in addition to the members': to scale the sums and the partial result,
 /// and to keep the old maximum.
-inline constexpr int kRunningNests = 6;
+inline constexpr int kOnlineSoftmaxNests = 6;
 
 /// Returns the cheapest slices in the chip's memory level `level`, which must not be the last. Of `loops` (outermost
 /// first, all accessed by every intermediate; separating loops come before the others) the first ones are cut to single

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "compiler/graph/facts/rows.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/pipeline.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/plan/loop_bodies.h"
@@ -32,7 +32,7 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
   auto finished = [&](const char* step) {
     if (options.finished) options.finished(step);
   };
-  const RowFacts rows(model, main);
+  const UsedRowAnalysis rows(model, main);
   finished("row-facts");
   while (true) {
     GraphChoices these = choices;
@@ -87,7 +87,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
   TESSERA_RETURN_IF_ERROR(runPipeline(state, options, recorder));
   TESSERA_ASSIGN_OR_RETURN(LoopPlans loops, planLoopBodies(main, model, target, options));
   TESSERA_ASSIGN_OR_RETURN(auto prepared,
-                           settleWeights(main, model.weights, chip, options.memory, options.prepare_weights));
+                           selectPreparedWeights(main, model.weights, chip, options.memory, options.prepare_weights));
 
   std::vector<v1::Decision> chains;
   TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, planGroups(main, model, chip, options, loops, state.choices, chains));

@@ -52,7 +52,7 @@ struct GraphOptions {
   fusion::Merging chains = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;
   Canonicalizer* canonicalizer = nullptr;  ///< for the model's context; null: one is constructed
-  FoldedMemory memory = {};                ///< holds folded weights
+  FoldedWeightStorage memory = {};         ///< holds folded weights
   bool prepare_weights = true;             ///< whether weights may be computed before the first run
                                            ///< (plan/prepared_weights.h)
   std::vector<v1::Choice> pins = {};       ///< applied, or INVALID_SCHEDULE with the place

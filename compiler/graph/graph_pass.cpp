@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/constants/fold_scales.h"
-#include "compiler/graph/facts/rows.h"
 #include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/layout/layout.h"
 #include "compiler/graph/layout/matmul_layout.h"
@@ -15,20 +15,20 @@
 #include "compiler/graph/plan/prepared_weights.h"
 #include "compiler/graph/rewrites/absorb_transposes.h"
 #include "compiler/graph/rewrites/algebra.h"
-#include "compiler/graph/rewrites/busy_taps.h"
 #include "compiler/graph/rewrites/casts.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "compiler/graph/rewrites/cut_bodies.h"
 #include "compiler/graph/rewrites/fusion.h"
-#include "compiler/graph/rewrites/half_sums.h"
 #include "compiler/graph/rewrites/hoist_elementwise.h"
 #include "compiler/graph/rewrites/hoist_from_loops.h"
-#include "compiler/graph/rewrites/idle_taps.h"
+#include "compiler/graph/rewrites/lower_to_int8_matmul.h"
 #include "compiler/graph/rewrites/merge_products.h"
 #include "compiler/graph/rewrites/movement.h"
 #include "compiler/graph/rewrites/narrow_pads.h"
-#include "compiler/graph/rewrites/narrow_products.h"
 #include "compiler/graph/rewrites/position_masks.h"
+#include "compiler/graph/rewrites/promote_accumulators.h"
+#include "compiler/graph/rewrites/prune_padding_taps.h"
+#include "compiler/graph/rewrites/prune_zero_taps.h"
 #include "compiler/graph/rewrites/round_products.h"
 #include "compiler/graph/rewrites/share_pads.h"
 #include "compiler/graph/rewrites/shared_bodies.h"
@@ -52,7 +52,7 @@ absl::StatusOr<int> foldAll(PassState& s) {
   if (s.compute_derived) {
     TESSERA_RETURN_IF_ERROR(computeDerived(s.main, *s.weights, s.memory));
   } else {
-    forgetUnread(s.main, *s.weights);
+    freeUnreadWeights(s.main, *s.weights);
   }
   return folded;
 }
@@ -70,7 +70,7 @@ absl::StatusOr<int> roundAll(PassState& s) {
 }
 
 absl::StatusOr<int> assignAll(PassState& s) {
-  if (s.pins != nullptr) s.choices = GraphChoices(pinsOutsideOfLoops(s.main, *s.pins));
+  if (s.pins != nullptr) s.choices = GraphChoices(pinsOutsideLoops(s.main, *s.pins));
   LayoutReport layouts = assignLayouts(s.main, s.chip, s.choices);
   TESSERA_RETURN_IF_ERROR(s.choices.status());
   for (v1::Decision& decision : layouts.decisions) s.decisions.push_back(std::move(decision));
@@ -79,7 +79,7 @@ absl::StatusOr<int> assignAll(PassState& s) {
 }
 
 absl::StatusOr<int> winogradAll(PassState& s) {
-  std::optional<RowFacts> rows;
+  std::optional<UsedRowAnalysis> rows;
   if (s.model != nullptr) rows.emplace(*s.model, s.main);
   WinogradReport report = applyWinograd(s.main, s.chip, s.choices, s.merging, rows ? &*rows : nullptr);
   for (v1::Decision& decision : report.decisions) s.decisions.push_back(std::move(decision));
@@ -116,12 +116,13 @@ constexpr GraphPass kPasses[] = {
     {"drop-unit-broadcasts", "drop-unit-broadcasts", "Reads broadcast operands without their dimensions of extent one",
      GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return dropUnitBroadcasts(s.main); }},
     {"sum-halves-in-single", "sum-halves-in-single", "Accumulates sums of f16 and bf16 in f32", GraphPass::kNothing,
-     [](PassState& s) -> absl::StatusOr<int> { return sumHalvesInSingle(s.main); }},
+     [](PassState& s) -> absl::StatusOr<int> { return promoteAccumulators(s.main); }},
     {"widen-on-load", "widen-on-load", "Widens f16 and bf16 operands of reductions where they are loaded",
      GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return widenOnLoad(s.main); }},
     {"narrow-products", "narrow-products",
      "Lets products of quantized operands read 8 bits, in the signs that the chip's instructions take",
-     GraphPass::kChip, [](PassState& s) -> absl::StatusOr<int> { return narrowProducts(s.main, s.chip, s.weights); }},
+     GraphPass::kChip,
+     [](PassState& s) -> absl::StatusOr<int> { return lowerToInt8Matmul(s.main, s.chip, s.weights); }},
     {"fold-constants", "fold-constants",
      "Evaluates operations on constants and weights, or turns them into derived weights", GraphPass::kNothing,
      [](PassState& s) -> absl::StatusOr<int> { return foldAll(s); }},
@@ -133,11 +134,11 @@ constexpr GraphPass kPasses[] = {
     {"simplify-movement", "simplify-movement", "Composes transposes, slices, concatenations and paddings of each other",
      GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return simplifyMovement(s.main); }},
     {"drop-idle-taps", "drop-idle-taps", "Cuts off window taps that read padding only", GraphPass::kStaticShapes,
-     [](PassState& s) -> absl::StatusOr<int> { return dropIdleTaps(s.main); }},
+     [](PassState& s) -> absl::StatusOr<int> { return prunePaddingTaps(s.main); }},
     {"keep-busy-taps", "keep-busy-taps",
      "Leaves blocks of a convolution's output channels the taps whose weights are not all zero",
      GraphPass::kStaticShapes | GraphPass::kChip,
-     [](PassState& s) -> absl::StatusOr<int> { return keepBusyTaps(s.main, s.chip, s.weights); }},
+     [](PassState& s) -> absl::StatusOr<int> { return pruneZeroTaps(s.main, s.chip, s.weights); }},
     {"fuse-elementwise", "fuse-elementwise", "Merges elementwise operations into their only reader",
      GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return fuseElementwise(s.main); }},
     {"hoist-elementwise", "hoist-elementwise",
@@ -161,7 +162,7 @@ constexpr GraphPass kPasses[] = {
     {"assign-layouts", "assign-layouts", "Gives activations the cheapest layouts", GraphPass::kChip,
      [](PassState& s) -> absl::StatusOr<int> { return assignAll(s); }},
     {"narrow-pads", "narrow-pads", "Drops dimensions of extent one from paddings", GraphPass::kNothing,
-     [](PassState& s) -> absl::StatusOr<int> { return narrowPads(s.main); }},
+     [](PassState& s) -> absl::StatusOr<int> { return dropUnitPadDimensions(s.main); }},
     {"pack-matmuls", "pack-matmuls", "Packs constant right-hand sides of matrix products into panels", GraphPass::kChip,
      [](PassState& s) -> absl::StatusOr<int> { return packMatmuls(s.main, s.chip); }},
     {"widen-products", "widen-products", "Lets products of 8 bits read 16 where the chip multiplies 16 bits faster",
@@ -172,7 +173,7 @@ constexpr GraphPass kPasses[] = {
      GraphPass::kChip, [](PassState& s) -> absl::StatusOr<int> { return interleaveProducts(s.main, s.chip, 16); }},
     {"multiply-exactly-in-single", "multiply-exactly-in-single",
      "Computes small sums of 8-bit products in single precision", GraphPass::kNothing,
-     [](PassState& s) -> absl::StatusOr<int> { return multiplyExactlyInSingle(s.main); }},
+     [](PassState& s) -> absl::StatusOr<int> { return lowerInt8ToSingle(s.main); }},
     {"count-layout-transforms", "count-layout-transforms", "Counts the layout transforms that are left",
      GraphPass::kUncounted,
      [](PassState& s) -> absl::StatusOr<int> {
@@ -183,7 +184,7 @@ constexpr GraphPass kPasses[] = {
      [](PassState& s) -> absl::StatusOr<int> { return winogradAll(s); }},
     {"cut-behind-followers", "cut-behind-followers",
      "Lets elementwise operations after whole blocks compute the blocks, and slices after them", GraphPass::kNothing,
-     [](PassState& s) -> absl::StatusOr<int> { return cutBehindFollowers(s.main); }},
+     [](PassState& s) -> absl::StatusOr<int> { return sinkSlicePastElementwise(s.main); }},
     {"compare-positions", "compare-positions", "Computes masks that are a band of a matrix from positions",
      GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return comparePositions(s.main, s.weights); }},
     {"share-pads", "share-pads", "Reads a tensor that is also padded from inside the padded tensor",
@@ -198,14 +199,14 @@ constexpr GraphPass kPasses[] = {
      [](PassState& s) -> absl::StatusOr<int> { return splitLongSums(s.main, s.chip); }},
     {"cut-bodies", "cut-bodies", "Cuts elementwise bodies with more live values than the chip has registers",
      GraphPass::kChip,
-     [](PassState& s) -> absl::StatusOr<int> { return addDecisions(s, cutBodies(s.main, s.chip, s.choices)); }},
+     [](PassState& s) -> absl::StatusOr<int> { return addDecisions(s, splitBodies(s.main, s.chip, s.choices)); }},
     {"cut-wide-splits", "cut-wide-splits",
      "Copies a tensor with many equal parts in stages, so that its readers are equal", GraphPass::kNothing,
-     [](PassState& s) -> absl::StatusOr<int> { return cutWideSplits(s.main); }},
+     [](PassState& s) -> absl::StatusOr<int> { return stageWideSplits(s.main); }},
     {"cut-wide-concats", "cut-wide-concats", "Turns a concatenation of many operands into a tree of narrow ones",
-     GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return cutWideConcats(s.main); }},
+     GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return splitWideConcats(s.main); }},
     {"share-bodies", "share-bodies", "Shares one kernel among many operations whose bodies differ in constants",
-     GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return shareBodiesOfManyNumbers(s.main); }},
+     GraphPass::kNothing, [](PassState& s) -> absl::StatusOr<int> { return shareBodiesAcrossConstants(s.main); }},
     {"constants-to-weights", "constants-to-weights", "Turns the constants that are left into weights",
      GraphPass::kUncounted,
      [](PassState& s) -> absl::

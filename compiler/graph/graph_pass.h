@@ -25,7 +25,7 @@ struct PassState {
   const ImportedModel* model = nullptr;           ///< null: no dimension is a range
   std::vector<Weight>* weights = nullptr;         ///< of the function's weight arguments; null: their bytes are unknown
   const std::vector<v1::Choice>* pins = nullptr;  ///< null: none
-  FoldedMemory memory = {};                       ///< for folded weights
+  FoldedWeightStorage memory = {};                ///< for folded weights
   bool prepare_weights = false;                   ///< whether weights may be left to the first run
   bool compute_derived =
       false;  ///< whether the bytes of derived weights are needed after each pass (an observer reads them)

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "compiler/graph/facts/rows.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "mlir/IR/OperationSupport.h"
 #include "proto/support/status_macros.h"
 

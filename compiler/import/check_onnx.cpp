@@ -201,8 +201,8 @@ absl::StatusOr<v1::CheckReport> checkOnnx(mlir::MLIRContext& context, const std:
     importer.check(problems, report);
     // A model that would work with an input fixed is also checked that way; the report then suggests it.
     if (ImportOptions fixed = options;
-        importer.wouldFix() &&
-        fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) {
+        importer.inputToFix() &&
+        fixed.fixed_inputs.emplace(importer.inputToFix()->spec().name(), *importer.inputToFix()).second) {
       ModelCheck other_problems(kStandIns[i]);
       v1::CheckReport other_report;
       GraphImporter(context, model, fixed, fix_defaults).check(other_problems, other_report);

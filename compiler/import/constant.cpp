@@ -154,7 +154,7 @@ ConstantPtr reshaped(const ConstantPtr& constant, Shape shape) {
   return std::make_shared<const Constant>(std::move(copy));
 }
 
-ConstantPtr frontOf(const ConstantPtr& constant, const Shape& shape) {
+ConstantPtr leadingPart(const ConstantPtr& constant, const Shape& shape) {
   if (shape == constant->shape) return constant;
   const int64_t size = elementBytes(constant->dtype);
   std::string bytes;

@@ -47,7 +47,7 @@ ConstantPtr realConstant(v1::DataType dtype, Shape shape, const std::vector<doub
 ConstantPtr reshaped(const ConstantPtr& constant, Shape shape);
 
 /// Returns the elements with coordinates within `shape`, which must be within the constant's own shape.
-ConstantPtr frontOf(const ConstantPtr& constant, const Shape& shape);
+ConstantPtr leadingPart(const ConstantPtr& constant, const Shape& shape);
 
 /// Checks and reads a tensor of the model. Its lengths must agree with its shape exactly. `keep_alive` owns the
 /// message, because raw_data and external data are viewed, not copied.

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/model_error.h"
 #include "onnx/onnx.pb.h"
 
 namespace tessera::compiler {
@@ -79,7 +79,7 @@ std::string onnxTypeName(int32_t onnx_type) {
   return onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(onnx_type));
 }
 
-absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const std::string& attribute) {
+absl::Status elementTypeError(int32_t onnx_type, const std::string& what, const std::string& attribute) {
   const bool known = onnx::TensorProto::DataType_IsValid(onnx_type) && onnx_type != onnx::TensorProto::UNDEFINED;
   return fault(known ? v1::Failure::UNSUPPORTED_OPERATOR : v1::Failure::INVALID_MODEL,
                absl::StrCat(what, " has the element type ", onnxTypeName(onnx_type)),

@@ -42,7 +42,7 @@ std::string onnxTypeName(int32_t onnx_type);
 
 /// Returns the failure for an element type that elementType() does not know: UNSUPPORTED_OPERATOR for ONNX's other
 /// types, INVALID_MODEL for unknown numbers. `what` names the tensor, `attribute` the place of the type.
-absl::Status elementTypeFault(int32_t onnx_type, const std::string& what, const std::string& attribute);
+absl::Status elementTypeError(int32_t onnx_type, const std::string& what, const std::string& attribute);
 
 /// Returns "f32", "u8", "bool", ...
 std::string typeName(v1::DataType type);

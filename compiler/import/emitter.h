@@ -20,7 +20,7 @@ struct Tensor {
   mlir::Value value = {};
   ConstantPtr constant = {};
   std::shared_ptr<const std::vector<Tensor>> sequence = {};
-  /// Extents of bounded dimensions, as tensor<i64>; `shape` has the upper bounds (bounded.h).
+  /// Extents of bounded dimensions, as tensor<i64>; `shape` has the upper bounds (bounded_dimensions.h).
   std::map<int64_t, mlir::Value> extents = {};
   bool unknown = false;  ///< its definition has a problem; only while a model is checked
 

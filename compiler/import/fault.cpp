@@ -1,6 +1,5 @@
-#include "compiler/import/fault.h"
-
 #include "absl/strings/escaping.h"
+#include "compiler/import/model_error.h"
 #include "llvm/Support/JSON.h"
 
 namespace tessera::compiler {
@@ -20,7 +19,7 @@ std::string cleaned(std::string_view text, size_t limit) {
 
 std::string printable(std::string_view text) { return cleaned(text, 200); }
 
-absl::Status fault(v1::Failure::Reason reason, std::string_view message, const FaultDetails& details) {
+absl::Status fault(v1::Failure::Reason reason, std::string_view message, const ErrorDetails& details) {
   v1::Failure failure;
   failure.set_reason(reason);
   failure.set_message(cleaned(message, 8000));

@@ -11,7 +11,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "onnx/onnx.pb.h"
-#include "proto/support/shell_word.h"
+#include "proto/support/shell_quote.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -61,7 +61,7 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
     return invalid(absl::StrCat("is ", typeName(spec.dtype()), ", the model's input is ", typeName(*declared)),
                    typeName(spec.dtype()), typeName(*declared),
                    absl::StrCat("convert it: --fix ",
-                                shellWord(absl::StrCat(printable(info.name()), "=", typeName(*declared), ":..."))));
+                                shellQuote(absl::StrCat(printable(info.name()), "=", typeName(*declared), ":..."))));
   }
   Shape shape(spec.shape().begin(), spec.shape().end());
   TESSERA_RETURN_IF_ERROR(checkShape(shape, spec.dtype(), what));
@@ -112,7 +112,7 @@ absl::Status GraphImporter::readFixedInputs(const onnx::GraphProto& graph, const
   return absl::OkStatus();
 }
 
-std::vector<std::string> GraphImporter::inputsBehind(const Tensor& value) const {
+std::vector<std::string> GraphImporter::inputsComputing(const Tensor& value) const {
   if (!value.value) return {};
   mlir::func::FuncOp main = main_;
   mlir::Block& body = main.getBody().front();
@@ -168,18 +168,18 @@ std::optional<int64_t> GraphImporter::valueCompared(const Tensor& condition) con
 }
 
 void GraphImporter::suggestFixing(const Tensor& condition) {
-  const std::vector<std::string> names = inputsBehind(condition);
+  const std::vector<std::string> names = inputsComputing(condition);
   const std::optional<int64_t> value = valueCompared(condition);
-  if (would_fix_ || names.size() != 1 || !value) return;
+  if (input_to_fix_ || names.size() != 1 || !value) return;
   for (const v1::TensorSpec& spec : result_.inputs) {
     const bool one = elementCount(Shape(spec.shape().begin(), spec.shape().end())) == 1;
     if (spec.name() != names[0] || !one || !isInteger(spec.dtype())) continue;
-    would_fix_.emplace();
-    *would_fix_->mutable_spec() = spec;
+    input_to_fix_.emplace();
+    *input_to_fix_->mutable_spec() = spec;
     // Little-endian, as on all targets: the first bytes are the value in a shorter type.
     std::string bytes(sizeof(*value), '\0');
     std::memcpy(bytes.data(), &*value, sizeof(*value));
-    would_fix_->set_data(bytes.substr(0, static_cast<size_t>(elementBytes(spec.dtype()))));
+    input_to_fix_->set_data(bytes.substr(0, static_cast<size_t>(elementBytes(spec.dtype()))));
   }
 }
 

@@ -4,9 +4,9 @@
 #include "absl/strings/str_join.h"
 #include "compiler/import/evaluate.h"
 #include "compiler/import/graph_order.h"
-#include "compiler/import/half_precision.h"
 #include "compiler/import/limits.h"
-#include "compiler/import/ops/live_slice.h"
+#include "compiler/import/ops/dynamic_slice.h"
+#include "compiler/import/sixteen_bit_floats.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Verifier.h"
 #include "onnx/onnx.pb.h"
@@ -74,7 +74,7 @@ absl::StatusOr<ImportedModel> GraphImporter::run() {
   const std::vector<v1::RefusedSizes> emptied = refusedSizes(result_, main_, derived_);
   result_.refused_sizes.insert(result_.refused_sizes.end(), emptied.begin(), emptied.end());
   result_.nodes = static_cast<int>(nodes_);
-  forgetWindows(*result_.module);
+  removeWindowMarks(*result_.module);
 
   // Collects the verifier's first message; without a handler MLIR would print it to stderr.
   std::string errors;
@@ -101,13 +101,13 @@ void GraphImporter::beginModule() {
 absl::Status GraphImporter::lowerNodes(const onnx::GraphProto& graph, Scope& scope) {
   // Only nodes of the main graph have a position that a report can show.
   const bool of_main_graph = scope.outer == nullptr && function_depth_ == 0;
-  std::vector<OrderFault> faults;
+  std::vector<OrderError> faults;
   TESSERA_ASSIGN_OR_RETURN(
       const std::vector<int> order,
       orderNodes(
           graph, [&](const std::string& name) { return scope.find(name) != nullptr; }, check_ ? &faults : nullptr));
   // `faults` fills only in a check; an import has stopped at the first one.
-  for (OrderFault& found : faults) {
+  for (OrderError& found : faults) {
     if (of_main_graph) check_->setPosition(found.node);
     check_->add(found.status);
   }
@@ -195,22 +195,22 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.lower_loop = [this](const Node& node, Emitter& e, const LoopRequest& request, LoopBuilder build) {
     return lowerLoopBody(node, e, request, build);
   };
-  environment.restrict_to_same = [this](mlir::Value a, mlir::Value b, const std::string& reason) {
-    return followed_.restrictToSame(a, b, reason);
+  environment.restrict_to_equal = [this](mlir::Value a, mlir::Value b, const std::string& reason) {
+    return followed_.restrictToEqual(a, b, reason);
   };
-  environment.derived = [this](DerivedExtent extent) { derived_.push_back(std::move(extent)); };
+  environment.derived = [this](NonEmptyExtent extent) { derived_.push_back(std::move(extent)); };
   environment.examples = [this](const Tensor& value) { return followed_.examplesOf(value.value, value.dtype); };
-  environment.examples_by_data = [this](const Tensor& value) {
-    return followed_.examplesByDataOf(value.value, value.dtype);
+  environment.examples_with_data = [this](const Tensor& value) {
+    return followed_.examplesWithDataOf(value.value, value.dtype);
   };
-  environment.always = [this](mlir::Value extent) { return followed_.alwaysOf(extent); };
-  environment.by_counts_alone = [this](mlir::Value value) { return followed_.byCountsAlone(value); };
+  environment.always = [this](mlir::Value extent) { return followed_.constantValueOf(extent); };
+  environment.depends_on_ranges_only = [this](mlir::Value value) { return followed_.dependsOnRangesOnly(value); };
   environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
   // Only inputs of the main graph can be fixed by the user.
   if (scope.outer == nullptr && function_depth_ == 0)
     environment.suggest_fixing = [this](const Tensor& condition) { suggestFixing(condition); };
   environment.value_compared = [this](const Tensor& value) { return valueCompared(value); };
-  environment.inputs_behind = [this](const Tensor& value) { return inputsBehind(value); };
+  environment.inputs_computing = [this](const Tensor& value) { return inputsComputing(value); };
   Node node(proto, nodeLabel(proto, index), std::move(inputs), std::move(environment));
 
   std::vector<Tensor> results;
@@ -313,7 +313,7 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::applyOperator(const Operator&
   };
   if (results.ok() || std::none_of(node.inputs().begin(), node.inputs().end(), hasWindow)) return results;
   // The second attempt assumes that all windows have their full length.
-  const std::vector<Tensor> inputs = node.exchangeInputs(wholeWindows(node.inputs()));
+  const std::vector<Tensor> inputs = node.exchangeInputs(withoutWindowExtents(node.inputs()));
   absl::StatusOr<std::vector<Tensor>> of_whole = applied();
   // If both fail, the first attempt's inputs and error are reported.
   if (of_whole.ok()) return of_whole;
@@ -379,7 +379,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> GraphImporter::tryFold(const 
       Shape shape = whole->shape;
       // The extents are known now, so the tensor gets its actual size.
       for (const auto& [dim, extent] : result.extents) shape[dim] = (*next++)->integerAt(0);
-      result = Emitter::wrap(frontOf(whole, shape));
+      result = Emitter::wrap(leadingPart(whole, shape));
     }
   }
   return std::optional(std::move(results));

@@ -8,15 +8,15 @@
 #include <unordered_map>
 #include <vector>
 
-#include "compiler/import/bounded.h"
-#include "compiler/import/followed.h"
+#include "compiler/import/bounded_dimensions.h"
+#include "compiler/import/empty_extents.h"
 #include "compiler/import/import.h"
 #include "compiler/import/model_check.h"
 #include "compiler/import/model_file.h"
 #include "compiler/import/named_dimensions.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
-#include "compiler/import/refused_sizes.h"
+#include "compiler/import/shape_value_analysis.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace onnx {
@@ -58,7 +58,7 @@ class GraphImporter {
 
   /// After an error: the value of an input with which the import would succeed, because only the branch of an If that
   /// this value selects fits the sizes.
-  const std::optional<v1::TensorValue>& wouldFix() const { return would_fix_; }
+  const std::optional<v1::TensorValue>& inputToFix() const { return input_to_fix_; }
 
   /// Walks the whole model regardless of errors, and collects every problem in `problems`. `report` gets the operators
   /// and inputs that the model uses. The resulting module must not be used.
@@ -106,8 +106,8 @@ class GraphImporter {
   void suggestFixing(const Tensor& condition);
   /// Implements NodeEnvironment.value_compared.
   std::optional<int64_t> valueCompared(const Tensor& condition) const;
-  /// Implements NodeEnvironment.inputs_behind.
-  std::vector<std::string> inputsBehind(const Tensor& value) const;
+  /// Implements NodeEnvironment.inputs_computing.
+  std::vector<std::string> inputsComputing(const Tensor& value) const;
   /// Returns the shape that the caller gave for an input, alone or with a value; null if none.
   const Shape* givenShape(const std::string& input) const;
   /// Adds the arguments for the sizes of ranges, and marks the bounded dimensions of inputs.
@@ -140,11 +140,11 @@ class GraphImporter {
                                               LoopBuilder build);
   mlir::func::FuncOp beginLoopBody(mlir::Location loc);
   absl::Status fillLoopBody(const Node& node, const LoopRequest& request, LoopBuilder build, mlir::func::FuncOp body,
-                            BodyBorder& border);
+                            BodyInterface& border);
   static absl::Status checkLoopYield(const Node& node, const LoopRequest& request, const LoopYield& yield,
                                      mlir::func::FuncOp body);
   LoopResults callLoopBody(Emitter& outer, const LoopRequest& request, mlir::func::FuncOp body,
-                           const BodyBorder& border);
+                           const BodyInterface& border);
   void discardLoopBody(mlir::func::FuncOp body);
 
   // Branches that cannot be lowered are errors of the runs that take them (run_faults.cpp).
@@ -186,15 +186,15 @@ class GraphImporter {
   int loops_ = 0;                 ///< number of bodies, for their names
   /// Bodies of failed lowerings. They stay alive, because facts about values are keyed by address.
   std::vector<mlir::OwningOpRef<mlir::func::FuncOp>> discarded_;
-  FollowedValues followed_;
-  std::vector<DerivedExtent> derived_;                         ///< recorded during lowering
+  ShapeValueAnalysis followed_;
+  std::vector<NonEmptyExtent> derived_;                        ///< recorded during lowering
   std::unordered_map<const void*, mlir::Value> materialized_;  ///< by address of the Constant
   std::vector<ConstantPtr> kept_;                              ///< keeps these addresses valid
   int64_t fold_steps_;        ///< budget of scalar operations for nodes with large constants
   int64_t small_fold_steps_;  ///< budget for nodes with small constants
   int64_t nodes_ = 0;
   int function_depth_ = 0;
-  std::optional<v1::TensorValue> would_fix_;
+  std::optional<v1::TensorValue> input_to_fix_;
   std::vector<std::pair<Tensor, bool>> reached_;  ///< conditions under which runs execute the node being lowered
   Tensor fault_ = scalarI64(0);                   ///< RunFaults.found so far
 

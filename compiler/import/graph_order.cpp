@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/model_error.h"
 #include "onnx/onnx.pb.h"
 #include "proto/support/status_macros.h"
 
@@ -38,7 +38,7 @@ void collectCaptures(const onnx::NodeProto& node, std::vector<const std::string*
 class Order {
  public:
   Order(const onnx::GraphProto& graph, const std::function<bool(const std::string&)>& known,
-        std::vector<OrderFault>* faults)
+        std::vector<OrderError>* faults)
       : graph_(graph), known_(known), faults_(faults), producers_(graph.node_size()) {}
 
   absl::StatusOr<std::vector<int>> run() {
@@ -173,7 +173,7 @@ class Order {
 
   const onnx::GraphProto& graph_;
   const std::function<bool(const std::string&)>& known_;
-  std::vector<OrderFault>* faults_;
+  std::vector<OrderError>* faults_;
   std::vector<std::vector<int>> producers_;
   std::unordered_map<std::string, int> defined_;
 };
@@ -187,7 +187,7 @@ std::string nodeLabel(const onnx::NodeProto& node, int index) {
 
 absl::StatusOr<std::vector<int>> orderNodes(const onnx::GraphProto& graph,
                                             const std::function<bool(const std::string&)>& known,
-                                            std::vector<OrderFault>* faults) {
+                                            std::vector<OrderError>* faults) {
   return Order(graph, known, faults).run();
 }
 

@@ -17,7 +17,7 @@ namespace tessera::compiler {
 std::string nodeLabel(const onnx::NodeProto& node, int index);
 
 /// A problem of the graph at one of its nodes.
-struct OrderFault {
+struct OrderError {
   int node;
   absl::Status status;
 };
@@ -29,6 +29,6 @@ struct OrderFault {
 /// definition of a value counts, and nodes on or after a cycle are left out.
 absl::StatusOr<std::vector<int>> orderNodes(const onnx::GraphProto& graph,
                                             const std::function<bool(const std::string&)>& known,
-                                            std::vector<OrderFault>* faults = nullptr);
+                                            std::vector<OrderError>* faults = nullptr);
 
 }  // namespace tessera::compiler

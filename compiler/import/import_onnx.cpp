@@ -20,10 +20,10 @@ absl::StatusOr<ImportedModel> importOnnx(mlir::MLIRContext& context, const std::
     auto with_constants = GraphImporter(context, model, options, /*fix_defaults=*/true).run();
     if (with_constants.ok()) return with_constants;
   }
-  if (!importer.wouldFix() || (imported.ok() && !options.fix_inputs_of_branches)) return imported;
+  if (!importer.inputToFix() || (imported.ok() && !options.fix_inputs_of_branches)) return imported;
   // Only runs with this value fit; other values are refused like those of a fixed input.
   ImportOptions fixed = options;
-  if (!fixed.fixed_inputs.emplace(importer.wouldFix()->spec().name(), *importer.wouldFix()).second) return imported;
+  if (!fixed.fixed_inputs.emplace(importer.inputToFix()->spec().name(), *importer.inputToFix()).second) return imported;
   absl::StatusOr<ImportedModel> again = importOnnx(context, path, fixed);
   return again.ok() ? std::move(again) : std::move(imported);
 }

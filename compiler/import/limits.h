@@ -10,7 +10,7 @@ inline constexpr int64_t kNodes = 200'000;                       ///< of all gra
 inline constexpr int64_t kFields = 40'000'000;                   ///< protobuf fields of the whole file
 inline constexpr int64_t kMessages = 4'000'000;                  ///< protobuf messages and strings of the whole file
 inline constexpr int64_t kPackedVarintBytes = int64_t{1} << 26;  ///< they grow eightfold in memory; raw_data does not
-inline constexpr int64_t kUndecidedIterations = 1024;            ///< of a loop with a run-time condition and without a
+inline constexpr int64_t kMaxIterationsWithoutTripCount = 1024;  ///< of a loop with a run-time condition and without a
                                                                  ///< trip count
 inline constexpr int kGraphNesting = 24;                         ///< subgraphs within subgraphs
 inline constexpr int kMessageNesting = 96;                       ///< protobuf's parser recurses; it stops at 100

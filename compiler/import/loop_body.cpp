@@ -22,14 +22,14 @@ bool isWithin(Value value, mlir::func::FuncOp function) {
 Tensor alwaysTrue() { return Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, {}, std::string(1, '\1'))); }
 
 /// Booleans are i8 in a body's arguments and results.
-v1::DataType borderType(v1::DataType type) { return type == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : type; }
+v1::DataType interfaceType(v1::DataType type) { return type == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : type; }
 Tensor toBorder(Emitter& e, const Tensor& x) {
   Tensor plain = x.dtype == v1::DATA_TYPE_BOOL ? e.cast(x, v1::DATA_TYPE_I8) : Emitter::wrap(e.value(x), x.dtype);
   plain.extents = x.extents;
   return plain;
 }
 Tensor fromBorder(Emitter& e, Value value, v1::DataType type) {
-  const Tensor plain = Emitter::wrap(value, borderType(type));
+  const Tensor plain = Emitter::wrap(value, interfaceType(type));
   return type == v1::DATA_TYPE_BOOL ? e.cast(plain, type) : plain;
 }
 
@@ -151,7 +151,7 @@ absl::StatusOr<LoopResults> GraphImporter::lowerInFunction(const Node& node, Emi
   const size_t derived = derived_.size();
   ModelCheck* const check = std::exchange(check_, nullptr);  // unrolling may work where this fails
   block_ = &body.getBody().front();
-  BodyBorder border;
+  BodyInterface border;
   absl::Status status = fillLoopBody(node, request, build, body, border);
   block_ = around;
   check_ = check;
@@ -169,10 +169,10 @@ absl::StatusOr<LoopResults> GraphImporter::lowerInFunction(const Node& node, Emi
 }
 
 absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& request, LoopBuilder build,
-                                         mlir::func::FuncOp body, BodyBorder& border) {
+                                         mlir::func::FuncOp body, BodyInterface& border) {
   Emitter e = emitter(node.label());
   const auto argument = [&](v1::DataType type, llvm::ArrayRef<int64_t> shape) {
-    return block_->addArgument(e.type(borderType(type), shape), e.loc);
+    return block_->addArgument(e.type(interfaceType(type), shape), e.loc);
   };
   // The arguments' order is fixed: iteration number, carried values, then one slice of each scanned tensor.
   LoopArguments arguments;
@@ -212,7 +212,7 @@ absl::Status GraphImporter::fillLoopBody(const Node& node, const LoopRequest& re
 }
 
 LoopResults GraphImporter::callLoopBody(Emitter& outer, const LoopRequest& request, mlir::func::FuncOp body,
-                                        const BodyBorder& border) {
+                                        const BodyInterface& border) {
   mlir::Block& block = body.getBody().front();
   LoopOp::Form form{.has_trip_count = request.trip_count.has_value(),
                     .has_condition = border.has_condition,

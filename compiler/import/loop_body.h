@@ -43,7 +43,7 @@ struct LoopResults {
 };
 
 /// A body whose function is complete, with its inputs and outputs.
-struct BodyBorder {
+struct BodyInterface {
   struct Carried {
     mlir::Value argument = {};
     bool changes = true;  ///< false: each iteration returns its inputs unchanged

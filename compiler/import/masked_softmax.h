@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 
 namespace tessera::compiler {
 

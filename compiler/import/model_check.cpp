@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/model_error.h"
 
 namespace tessera::compiler {
 

@@ -12,9 +12,9 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
-#include "compiler/import/wire_scan.h"
+#include "compiler/import/model_error.h"
+#include "compiler/import/protobuf_scan.h"
 #include "onnx/onnx.pb.h"
 #include "proto/support/status_macros.h"
 

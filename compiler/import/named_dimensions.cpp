@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -42,7 +42,7 @@ bool NamedDimensions::follows(const std::string& name, const DimensionSizes& siz
   return std::all_of(read.begin(), read.end(), [&](const std::string& each) { return sizes.contains(each); });
 }
 
-bool NamedDimensions::followsSizes(const std::string& name) const {
+bool NamedDimensions::derivesFromFixedSizes(const std::string& name) const {
   const DimensionFormula* formula = formulaOf(name);
   if (!formula) return false;
   const std::vector<std::string> read = namesIn(*formula);
@@ -67,7 +67,7 @@ absl::StatusOr<int64_t> NamedDimensions::followed(const std::string& name, const
     given.push_back(absl::StrCat(printable(names_[i]), varies ? "<=" : "=", exact.back()));
   }
   // With all sizes known the formula has a value; otherwise the greatest one over the ranges is needed.
-  const std::optional<int64_t> size = followsSizes(name) ? formula.value(exact) : formula.greatest(bounds);
+  const std::optional<int64_t> size = derivesFromFixedSizes(name) ? formula.value(exact) : formula.greatest(bounds);
   if (size && *size >= least) return *size;
   return fault(
       v1::Failure::INVALID_INPUT,

@@ -28,7 +28,7 @@ class NamedDimensions {
   /// Whether the name is a formula of dimensions that are all in `sizes`.
   bool follows(const std::string& name, const DimensionSizes& sizes) const;
   /// Whether the name is a formula of dimensions that have one size in every run.
-  bool followsSizes(const std::string& name) const;
+  bool derivesFromFixedSizes(const std::string& name) const;
 
   /// Returns the size of a derived dimension, or its bound if it depends on ranges. Fails with INVALID_INPUT if it has
   /// none.

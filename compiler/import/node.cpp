@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "onnx/onnx.pb.h"
-#include "proto/support/shell_word.h"
+#include "proto/support/shell_quote.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -19,17 +19,17 @@ bool Node::wants(int output) const { return output < proto_.output_size() && !pr
 
 std::string Node::named() const { return absl::StrCat("node '", printable(label_), "' (", printable(opType()), ")"); }
 
-absl::Status Node::failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const {
+absl::Status Node::failed(v1::Failure::Reason reason, const std::string& message, ErrorDetails details) const {
   details.node = label_;
   details.op_type = proto_.op_type();
   return fault(reason, absl::StrCat(named(), ": ", message), details);
 }
 
-absl::Status Node::invalid(const std::string& message, FaultDetails details) const {
+absl::Status Node::invalid(const std::string& message, ErrorDetails details) const {
   return failed(v1::Failure::INVALID_MODEL, message, std::move(details));
 }
 
-absl::Status Node::unsupported(const std::string& message, FaultDetails details) const {
+absl::Status Node::unsupported(const std::string& message, ErrorDetails details) const {
   return failed(v1::Failure::UNSUPPORTED_OPERATOR, message, std::move(details));
 }
 
@@ -192,14 +192,15 @@ absl::StatusOr<std::vector<int64_t>> Node::normalizeAxes(std::vector<int64_t> ax
 }
 
 std::string Node::fixOf(const Tensor& value) const {
-  const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(value) : std::vector<std::string>{};
+  const auto inputs = environment_.inputs_computing ? environment_.inputs_computing(value) : std::vector<std::string>{};
   return absl::StrJoin(inputs, " ", [](std::string* out, const std::string& name) {
-    absl::StrAppend(out, "--fix ", shellWord(absl::StrCat(printable(name), "=...")));
+    absl::StrAppend(out, "--fix ", shellQuote(absl::StrCat(printable(name), "=...")));
   });
 }
 
 std::string Node::inputsFor(const Tensor& condition, bool wanted) const {
-  const auto inputs = environment_.inputs_behind ? environment_.inputs_behind(condition) : std::vector<std::string>{};
+  const auto inputs =
+      environment_.inputs_computing ? environment_.inputs_computing(condition) : std::vector<std::string>{};
   if (inputs.empty()) return "";
   const auto known = environment_.value_compared ? environment_.value_compared(condition) : std::nullopt;
   const std::string names = absl::StrJoin(
@@ -209,7 +210,7 @@ std::string Node::inputsFor(const Tensor& condition, bool wanted) const {
   return absl::StrCat("give input ", names, wanted ? " the value " : " any value but ", *known);
 }
 
-absl::Status Node::knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const {
+absl::Status Node::dependsOnRunTimeValue(const Tensor& value, const std::string& message, ErrorDetails details) const {
   details.found = "a run-time value";
   details.fix = "export the model with static shapes, or make the input an initializer";
   const std::string inputs = fixOf(value);
@@ -225,12 +226,12 @@ absl::Status Node::knownTooLate(const Tensor& value, const std::string& message,
 absl::StatusOr<ConstantPtr> Node::constantInput(int index, const std::string& what) const {
   TESSERA_RETURN_IF_ERROR(requireInputs({index}));  // older versions of the operator have fewer inputs
   if (inputs_[index].constant) return inputs_[index].constant;
-  const auto* examples = environment_.examples_by_data ? environment_.examples_by_data(inputs_[index]) : nullptr;
+  const auto* examples = environment_.examples_with_data ? environment_.examples_with_data(inputs_[index]) : nullptr;
   const auto equal = [&](const ConstantPtr& other) { return other->bytes == examples->front()->bytes; };
   if (examples && std::all_of(examples->begin(), examples->end(), equal)) return examples->front();
-  return knownTooLate(inputs_[index],
-                      absl::StrCat("input '", what, "' is computed at run time, and a shape depends on it"),
-                      {.attribute = what, .accepted = "a constant or a value computed from constants and shapes"});
+  return dependsOnRunTimeValue(
+      inputs_[index], absl::StrCat("input '", what, "' is computed at run time, and a shape depends on it"),
+      {.attribute = what, .accepted = "a constant or a value computed from constants and shapes"});
 }
 
 absl::StatusOr<std::vector<int64_t>> Node::constantIntegers(int index, const std::string& what) const {
@@ -250,7 +251,7 @@ absl::StatusOr<std::vector<int64_t>> Node::constantIntegers(int index, const std
 absl::StatusOr<SizeList> Node::sizes(int index, const std::string& what) const {
   TESSERA_RETURN_IF_ERROR(requireInputs({index}));
   SizeList list;
-  const auto* examples = environment_.examples_by_data ? environment_.examples_by_data(inputs_[index]) : nullptr;
+  const auto* examples = environment_.examples_with_data ? environment_.examples_with_data(inputs_[index]) : nullptr;
   if (inputs_[index].constant || !examples || !isInteger(inputs_[index].dtype) || inputs_[index].rank() > 1) {
     TESSERA_ASSIGN_OR_RETURN(list.most, constantIntegers(index, what));
     list.follows.resize(list.most.size());
@@ -286,7 +287,7 @@ Tensor Node::sizeAt(Emitter& e, int index, int64_t at) const {
 bool Node::divides(int64_t parts, mlir::Value extent) const {
   const auto* examples =
       environment_.examples ? environment_.examples(Emitter::wrap(extent, v1::DATA_TYPE_I64)) : nullptr;
-  if (!examples) return !environment_.by_counts_alone || !environment_.by_counts_alone(extent);
+  if (!examples) return !environment_.depends_on_ranges_only || !environment_.depends_on_ranges_only(extent);
   return std::all_of(examples->begin(), examples->end(),
                      [&](const ConstantPtr& example) { return example->integerAt(0) % parts == 0; });
 }
@@ -303,7 +304,7 @@ std::optional<std::pair<int64_t, int64_t>> Node::bounds(const Tensor& extent) co
   return result;
 }
 
-std::optional<int64_t> Node::mostOf(const Tensor& extent) const {
+std::optional<int64_t> Node::extentBoundOf(const Tensor& extent) const {
   const auto* examples = environment_.examples ? environment_.examples(extent) : nullptr;
   if (!examples) return std::nullopt;
   const int64_t most = examples->front()->integerAt(0);  // all ranges at their bounds
@@ -320,12 +321,12 @@ bool Node::sameExtent(mlir::Value a, mlir::Value b) const {
   return a == b || (environment_.same_extent && environment_.same_extent(a, b));
 }
 
-bool Node::sameOfMultiples(mlir::Value a, mlir::Value b, const std::string& what) const {
-  return environment_.restrict_to_same &&
-         environment_.restrict_to_same(a, b, absl::StrCat(named(), ": ", what, " for no sizes but multiples of "));
+bool Node::sameForMultiples(mlir::Value a, mlir::Value b, const std::string& what) const {
+  return environment_.restrict_to_equal &&
+         environment_.restrict_to_equal(a, b, absl::StrCat(named(), ": ", what, " for no sizes but multiples of "));
 }
 
-void Node::mustLeaveSome(const Tensor& from, mlir::Value result, std::string before, std::string after) const {
+void Node::mustNotBecomeEmpty(const Tensor& from, mlir::Value result, std::string before, std::string after) const {
   if (!environment_.derived || !from.value) return;
   environment_.derived({from.value, result, named(), std::move(before), std::move(after)});
 }

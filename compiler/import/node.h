@@ -10,9 +10,9 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/import/emitter.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/empty_extents.h"
 #include "compiler/import/loop_body.h"
-#include "compiler/import/refused_sizes.h"
+#include "compiler/import/model_error.h"
 
 namespace onnx {
 class AttributeProto;
@@ -45,17 +45,18 @@ struct NodeEnvironment {
   /// Lowers a loop that stays a loop; returns nothing if it must be unrolled (loop_body.h).
   std::function<absl::StatusOr<std::optional<LoopResults>>(const Node&, Emitter&, const LoopRequest&, LoopBuilder)>
       lower_loop;
-  /// Returns the values of an integer tensor at examples of the ranges' sizes (followed.h); null if it depends on
-  /// anything else.
+  /// Returns the values of an integer tensor at examples of the ranges' sizes (shape_value_analysis.h); null if it
+  /// depends on anything else.
   std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples;
-  std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples_by_data;  ///< also for extents that the
-                                                                                         ///< data decide
+  std::function<const std::vector<ConstantPtr>*(const Tensor& value)> examples_with_data;  ///< also for extents that
+                                                                                           ///< the data decide
   std::function<std::optional<int64_t>(mlir::Value)>
-      always;                                        ///< the value of an extent that is equal in every run (followed.h)
-  std::function<bool(mlir::Value)> by_counts_alone;  ///< whether only ranges decide it, with or without examples
+      always;  ///< the value of an extent that is equal in every run (shape_value_analysis.h)
+  std::function<bool(mlir::Value)> depends_on_ranges_only;  ///< whether only ranges decide it, with or without examples
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
-  std::function<bool(mlir::Value, mlir::Value, const std::string& reason)> restrict_to_same;  ///< followed.h
-  std::function<void(DerivedExtent)> derived;  ///< records an extent that must not be 0
+  std::function<bool(mlir::Value, mlir::Value, const std::string& reason)>
+      restrict_to_equal;                        ///< shape_value_analysis.h
+  std::function<void(NonEmptyExtent)> derived;  ///< records an extent that must not be 0
   /// Records that the model would fit if the input that a condition depends on were fixed to the compared value. Set
   /// for nodes that every run reaches.
   std::function<void(const Tensor& condition)> suggest_fixing;
@@ -63,7 +64,7 @@ struct NodeEnvironment {
   std::function<std::optional<int64_t>(const Tensor& condition)> value_compared;
   /// Returns the inputs of the model from which a value is computed if fixing them would make it a constant; otherwise
   /// none.
-  std::function<std::vector<std::string>(const Tensor& value)> inputs_behind;
+  std::function<std::vector<std::string>(const Tensor& value)> inputs_computing;
 };
 
 /// Sizes that decide a shape: constants, or shape values of ranges.
@@ -149,7 +150,7 @@ class Node {
   std::optional<std::pair<int64_t, int64_t>> bounds(const Tensor& extent) const;
   /// Returns the value of an extent at the bounds of its ranges, unless it is greater at another example. Nothing if
   /// anything else decides it.
-  std::optional<int64_t> mostOf(const Tensor& extent) const;
+  std::optional<int64_t> extentBoundOf(const Tensor& extent) const;
   /// Returns the value of an extent if it is equal in every run; nothing if it varies or if anything but ranges decides
   /// it.
   std::optional<int64_t> always(mlir::Value extent) const;
@@ -158,10 +159,10 @@ class Node {
 
   /// Whether two extents are equal in every run if sizes that are no multiples of some number are refused. `what`
   /// describes the accepted sizes.
-  bool sameOfMultiples(mlir::Value a, mlir::Value b, const std::string& what) const;
+  bool sameForMultiples(mlir::Value a, mlir::Value b, const std::string& what) const;
   /// Refuses runs in which `result` is 0 although `from` is not. The error contains the extent between `before` and
   /// `after`.
-  void mustLeaveSome(const Tensor& from, mlir::Value result, std::string before, std::string after) const;
+  void mustNotBecomeEmpty(const Tensor& from, mlir::Value result, std::string before, std::string after) const;
 
   absl::StatusOr<Shape> broadcastAll() const;                           ///< of all given inputs
   absl::Status requireInputs(std::initializer_list<int> needed) const;  ///< also absent ones between them
@@ -170,11 +171,11 @@ class Node {
                             std::string_view name = {}) const;            ///< an absent one is accepted
   absl::Status checkResult(const Shape& shape, v1::DataType type) const;  ///< within limits.h
 
-  absl::Status invalid(const std::string& message, FaultDetails details = {}) const;
-  absl::Status unsupported(const std::string& message, FaultDetails details = {}) const;
+  absl::Status invalid(const std::string& message, ErrorDetails details = {}) const;
+  absl::Status unsupported(const std::string& message, ErrorDetails details = {}) const;
   /// Returns the error for a shape that depends on `value`, which is computed at run time. It says which inputs of the
   /// model to fix.
-  absl::Status knownTooLate(const Tensor& value, const std::string& message, FaultDetails details) const;
+  absl::Status dependsOnRunTimeValue(const Tensor& value, const std::string& message, ErrorDetails details) const;
 
   /// Returns "--fix i=..." for each input of the model whose value would make `value` a constant; empty if there is
   /// none.
@@ -196,7 +197,7 @@ class Node {
  private:
   static bool present(const Tensor& tensor) { return tensor.value || tensor.constant || tensor.sequence; }
   std::string named() const;  ///< the node's name in errors
-  absl::Status failed(v1::Failure::Reason reason, const std::string& message, FaultDetails details) const;
+  absl::Status failed(v1::Failure::Reason reason, const std::string& message, ErrorDetails details) const;
   absl::Status missing(const std::string& name) const;
   absl::Status wrongType(const onnx::AttributeProto& attribute, const std::string& accepted) const;
   const onnx::AttributeProto* find(const std::string& name);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 
 namespace tessera::compiler {
 

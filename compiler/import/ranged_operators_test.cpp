@@ -376,7 +376,7 @@ std::vector<Case> cases() {
 }
 
 TEST(RangedOperators, GiveWhatTheyGiveAtTheVerySize) {
-  for (const Case& test : cases()) expectSameAsAtTheVerySize(test);
+  for (const Case& test : cases()) expectEqualToExactSize(test);
 }
 
 TEST(RangedOperators, RefuseWhatWouldMix) {

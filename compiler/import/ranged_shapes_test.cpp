@@ -298,7 +298,7 @@ TEST(RangedShapes, GiveWhatTheyGiveAtTheVerySize) {
   addWindows(all);
   addMeans(all);
   addShapes(all);
-  for (const Case& test : all) expectSameAsAtTheVerySize(test);
+  for (const Case& test : all) expectEqualToExactSize(test);
 }
 
 TEST(RangedShapes, RefuseWhatWouldMix) {

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/model_error.h"
 #include "compiler/import/model_file.h"
 #include "onnx/onnx.pb.h"
 #include "proto/support/status_macros.h"

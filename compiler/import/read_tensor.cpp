@@ -6,7 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/import/constant.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 #include "compiler/import/model_file.h"
 #include "onnx/onnx.pb.h"
 #include "proto/support/status_macros.h"
@@ -147,7 +147,7 @@ absl::StatusOr<ConstantPtr> readTensor(const onnx::TensorProto& proto, const std
                                        ExternalData& external) {
   const std::optional<v1::DataType> dtype = elementType(proto.data_type());
   if (!dtype) {
-    return elementTypeFault(proto.data_type(), label(proto), absl::StrCat(printable(proto.name()), ".data_type"));
+    return elementTypeError(proto.data_type(), label(proto), absl::StrCat(printable(proto.name()), ".data_type"));
   }
   Constant constant{*dtype, Shape(proto.dims().begin(), proto.dims().end()), {}, keep_alive};
   TESSERA_RETURN_IF_ERROR(checkShape(constant.shape, *dtype, label(proto)));

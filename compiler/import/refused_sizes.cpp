@@ -1,11 +1,10 @@
-#include "compiler/import/refused_sizes.h"
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/extent_series.h"
+#include "compiler/import/empty_extents.h"
+#include "compiler/ir/extent_functions.h"
 
 namespace tessera::compiler {
 namespace {
@@ -17,8 +16,8 @@ class Finder {
  public:
   Finder(const ImportedModel& model, mlir::func::FuncOp main, int64_t upto) : series_(model, main, upto), upto_(upto) {}
 
-  void add(const DerivedExtent& extent) {
-    const std::optional<Series> from = series_.of(extent.from), result = series_.of(extent.result);
+  void add(const NonEmptyExtent& extent) {
+    const std::optional<ExtentFunction> from = series_.of(extent.from), result = series_.of(extent.result);
     // Only extents that follow one and the same range can be stated as sizes of that range.
     if (!from || !result || result->dimension < 0 || from->dimension != result->dimension) return;
     if (from->at.size() != result->at.size()) return;
@@ -46,7 +45,7 @@ class Finder {
   std::vector<v1::RefusedSizes> found() && { return std::move(found_); }
 
  private:
-  void add(const DerivedExtent& extent, const Series& from, int64_t first, int64_t last) {
+  void add(const NonEmptyExtent& extent, const ExtentFunction& from, int64_t first, int64_t last) {
     const auto [least, most] = std::minmax_element(from.at.begin() + first, from.at.begin() + last + 1);
     v1::RefusedSizes& sizes = found_.emplace_back();
     sizes.set_dimension(from.dimension);
@@ -58,7 +57,7 @@ class Finder {
     for (int64_t n = first; n <= last; ++n) refused_.insert({from.dimension, n});
   }
 
-  ExtentSeries series_;
+  ExtentFunctions series_;
   int64_t upto_;
   std::vector<v1::RefusedSizes> found_;
   std::set<std::pair<int, int64_t>> refused_;  // range, size
@@ -67,13 +66,13 @@ class Finder {
 }  // namespace
 
 std::vector<v1::RefusedSizes> refusedSizes(const ImportedModel& model, mlir::func::FuncOp main,
-                                           const std::vector<DerivedExtent>& extents) {
+                                           const std::vector<NonEmptyExtent>& extents) {
   if (extents.empty()) return {};
   // Doubles the examined sizes until the last one is accepted, or all sizes have been examined.
   for (int64_t upto = kFirstLook;; upto *= 2) {
     Finder finder(model, main, upto);
-    for (const DerivedExtent& extent : extents) finder.add(extent);
-    if (!finder.goesOn() || upto * 2 > ExtentSeries::kLongest) return std::move(finder).found();
+    for (const NonEmptyExtent& extent : extents) finder.add(extent);
+    if (!finder.goesOn() || upto * 2 > ExtentFunctions::kLongest) return std::move(finder).found();
   }
 }
 

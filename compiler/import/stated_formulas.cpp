@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 #include "compiler/import/symbolic_dimensions.h"
 #include "compiler/ir/dimension_formula.h"
 #include "proto/support/status_macros.h"
@@ -43,9 +43,9 @@ void rename(const std::string& name, const std::string& formula, std::vector<con
 
 }  // namespace
 
-absl::Status applyStatedFormulas(std::map<std::string, int64_t>& dimensions,
-                                 std::vector<const onnx::ValueInfoProto*>& inputs,
-                                 std::list<onnx::ValueInfoProto>& renamed) {
+absl::Status applyRequestedFormulas(std::map<std::string, int64_t>& dimensions,
+                                    std::vector<const onnx::ValueInfoProto*>& inputs,
+                                    std::list<onnx::ValueInfoProto>& renamed) {
   const std::vector<std::string> names = symbolicDimensions(inputs);
   std::vector<std::pair<std::string, std::string>> stated;
   for (auto each = dimensions.begin(); each != dimensions.end();) {

@@ -17,8 +17,8 @@ namespace tessera::compiler {
 /// The dimension in `inputs` is renamed to the formula, as an exporter would have named it. Changed inputs are copied
 /// to `renamed`, and `inputs` then points there. The binding is removed from `dimensions`, as in ImportOptions. Fails
 /// with INVALID_INPUT if there is no such dimension, or if the text is no formula of other dimensions.
-absl::Status applyStatedFormulas(std::map<std::string, int64_t>& dimensions,
-                                 std::vector<const onnx::ValueInfoProto*>& inputs,
-                                 std::list<onnx::ValueInfoProto>& renamed);
+absl::Status applyRequestedFormulas(std::map<std::string, int64_t>& dimensions,
+                                    std::vector<const onnx::ValueInfoProto*>& inputs,
+                                    std::list<onnx::ValueInfoProto>& renamed);
 
 }  // namespace tessera::compiler

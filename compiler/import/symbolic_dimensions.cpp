@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 #include "compiler/import/named_dimensions.h"
 #include "onnx/onnx.pb.h"
-#include "proto/support/shell_word.h"
+#include "proto/support/shell_quote.h"
 
 namespace tessera::compiler {
 
@@ -43,7 +43,7 @@ std::string bindingHint(const GraphInputs& inputs, const onnx::ValueInfoProto& i
   const NamedDimensions named(symbolicDimensions(inputs), bound);
   for (const std::string& name : named.names()) {
     if (!bound.contains(name) && !named.formulaOf(name))
-      absl::StrAppend(&dims, dims.empty() ? "" : " ", "--dim ", shellWord(absl::StrCat(printable(name), "=1")));
+      absl::StrAppend(&dims, dims.empty() ? "" : " ", "--dim ", shellQuote(absl::StrCat(printable(name), "=1")));
   }
   std::string shape;
   bool nameless = false;
@@ -55,7 +55,7 @@ std::string bindingHint(const GraphInputs& inputs, const onnx::ValueInfoProto& i
                     : known == bound.end() ? 1
                                            : known->second);
   }
-  const std::string whole = absl::StrCat("--shape ", shellWord(absl::StrCat(printable(input.name()), "=", shape)));
+  const std::string whole = absl::StrCat("--shape ", shellQuote(absl::StrCat(printable(input.name()), "=", shape)));
   // A dimension without a name can only be bound by position.
   if (dims.empty() || nameless || !input.type().tensor_type().has_shape()) return absl::StrCat("bind it: ", whole);
   return absl::StrCat("bind it: ", dims, " (several sizes, as in --dim N=1,4, become variants), or ", whole);

@@ -60,7 +60,7 @@ Array makeArray(Element element, llvm::ArrayRef<int64_t> shape, bool poisoned) {
   } else {
     array.storage->integer.assign(count, poisoned ? wrapTo(element.bits, kPoisonInteger) : 0);
   }
-  array.storage->error.assign(count, poisoned ? kUndecidable : 0);
+  array.storage->error.assign(count, poisoned ? kUnknownError : 0);
   return array;
 }
 

@@ -145,7 +145,7 @@ absl::Status Body::extract(const Instruction& instruction, int count) {
     }
     out.set(i, array.at(position));
     // Another element could have been read.
-    if (!sure) out.error[i] = kUndecidable;
+    if (!sure) out.error[i] = kUnknownError;
   }
   return absl::OkStatus();
 }

@@ -72,7 +72,7 @@ absl::Status load(Machine& machine, memref::LoadOp op) {
   const Array& buffer = machine.array(op.getMemRef());
   TESSERA_ASSIGN_OR_RETURN(int64_t position, positionOf(machine, buffer, op.getIndices(), sure));
   Scalar value = buffer.at(position);
-  if (!sure) value.error = kUndecidable;
+  if (!sure) value.error = kUnknownError;
   machine.set(op.getResult(), value);
   return absl::OkStatus();
 }
@@ -83,7 +83,7 @@ absl::Status store(Machine& machine, memref::StoreOp op) {
   TESSERA_ASSIGN_OR_RETURN(int64_t position, positionOf(machine, buffer, op.getIndices(), sure));
   buffer.set(position, machine.scalar(op.getValueToStore()));
   // The store might have been to any element.
-  if (!sure) forEachPosition(buffer, [&](int64_t each) { buffer.storage->error[each] = kUndecidable; });
+  if (!sure) forEachPosition(buffer, [&](int64_t each) { buffer.storage->error[each] = kUnknownError; });
   return absl::OkStatus();
 }
 

@@ -51,9 +51,9 @@ Difference compare(const Array& expected, const Array& found) {
   forEachPosition(expected, [&](int64_t at) {
     const Scalar x = expected.at(at), y = found.at(others[result.elements]);
     const int64_t position = result.elements++;
-    if (x.error >= kUndecidable || y.error >= kUndecidable) {
+    if (x.error >= kUnknownError || y.error >= kUnknownError) {
       ++result.undecided;
-      if (x.error < kUndecidable) ++result.newly_undecided;
+      if (x.error < kUnknownError) ++result.newly_undecided;
       return;
     }
     const double bound = kDeviations * (x.error + y.error);

@@ -73,6 +73,6 @@ inline uint64_t zeroExtended(unsigned bits, int64_t value) {
 /// Two correct results differ by at most kDeviations times the sum of their estimates.
 inline constexpr double kDeviations = 8;
 /// An estimate of this size marks an element whose value is unknown.
-inline constexpr double kUndecidable = 1e300;
+inline constexpr double kUnknownError = 1e300;
 
 }  // namespace tessera::compiler::interpreter

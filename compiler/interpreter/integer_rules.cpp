@@ -71,13 +71,13 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
       if (kSpread == Spread::kBits) {
         const bool decided = c.type.bits == 1 && ((kApply == bitAnd && ((ea == 0 && a == 0) || (eb == 0 && b == 0))) ||
                                                   (kApply == bitOr && ((ea == 0 && a != 0) || (eb == 0 && b != 0))));
-        error = decided ? 0 : c.type.bits == 1 ? reaching(1) : kUndecidable;
+        error = decided ? 0 : c.type.bits == 1 ? reaching(1) : kUnknownError;
         // Flipping the sign bit shifts every value by the same amount.
         if (kApply == bitXor && c.type.bits > 1 && eb == 0 && b == wrapTo(c.type.bits, int64_t{1} << (c.type.bits - 1)))
           error = ea;
       }
     }
-    out.error[i] = std::min(error, kUndecidable);
+    out.error[i] = std::min(error, kUnknownError);
   }
 }
 

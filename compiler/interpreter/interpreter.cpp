@@ -257,12 +257,12 @@ absl::Status Machine::runIf(mlir::Operation* op) {
   // The branch depends on a comparison that rounding may change.
   for (mlir::Value result : branch.getResults()) {
     if (!llvm::isa<mlir::ShapedType>(result.getType())) {
-      scalars_[result].error = kUndecidable;
+      scalars_[result].error = kUnknownError;
       continue;
     }
     // A copy: the branch may have yielded an array that has other readers.
     Array unsure = ownedDense(array(result));
-    std::fill(unsure.storage->error.begin(), unsure.storage->error.end(), kUndecidable);
+    std::fill(unsure.storage->error.begin(), unsure.storage->error.end(), kUnknownError);
     set(result, std::move(unsure));
   }
   return absl::OkStatus();

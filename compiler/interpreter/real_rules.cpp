@@ -113,9 +113,9 @@ void divide(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
   eachLane<Round>(c, out, count, [&](const Round& round, int i) -> Outcome {
     const double before = a.real[i] / b.real[i], value = round(before), of = a.error[i] + b.error[i];
     // The divisor may be zero.
-    if (b.error[i] > 0 && std::fabs(b.real[i]) <= kDeviations * b.error[i]) return {value, before, kUndecidable};
+    if (b.error[i] > 0 && std::fabs(b.real[i]) <= kDeviations * b.error[i]) return {value, before, kUnknownError};
     if (b.real[i] == 0)
-      return {value, before, std::fabs(a.real[i]) > kDeviations * a.error[i] || a.error[i] == 0 ? 0 : kUndecidable};
+      return {value, before, std::fabs(a.real[i]) > kDeviations * a.error[i] || a.error[i] == 0 ? 0 : kUnknownError};
     // Not exact unless the product with the reciprocal is: the compiler may replace a division by a constant by it.
     int exponent = 0;
     const bool exact = a.real[i] == 0 || std::frexp(std::fabs(b.real[i]), &exponent) == 0.5;
@@ -156,19 +156,19 @@ void unary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) 
     const double x = in[0]->real[i], reach = kDeviations * in[0]->error[i];
     const double exact = c.function(x), value = roundTo(c.type, exact);
     double error = 0;
-    if (reach > 0 && in[0]->error[i] < kUndecidable) {
+    if (reach > 0 && in[0]->error[i] < kUnknownError) {
       error = std::max(reaching(c.function(x - reach) - exact), reaching(c.function(x + reach) - exact));
       // Functions that are not monotonic may leave the range of both ends.
       if (c.between) error = std::max(error, reaching(c.between(x, reach)));
     } else if (reach > 0) {
-      error = kUndecidable;
+      error = kUnknownError;
     }
     // A library may flush denormals.
     if (c.own_ulps > 0 && std::isfinite(value)) {
       error += c.own_ulps * format.unitRoundoff() * std::fabs(value) + format.smallestNormal();
     }
     out.real[i] = value;
-    out.error[i] = std::isfinite(value) || error >= kUndecidable ? settled(value, error, error) : 0;
+    out.error[i] = std::isfinite(value) || error >= kUnknownError ? settled(value, error, error) : 0;
   }
 }
 
@@ -181,8 +181,8 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
     const double of = in[0]->error[i] + in[1]->error[i];
     const double exact = c.function2(x, y), value = roundTo(c.type, exact);
     double error = 0;
-    if (of >= kUndecidable) {
-      error = kUndecidable;
+    if (of >= kUnknownError) {
+      error = kUnknownError;
     } else {
       const double dx = kDeviations * in[0]->error[i], dy = kDeviations * in[1]->error[i];
       if (dx > 0) error += std::max(reaching(c.function2(x - dx, y) - exact), reaching(c.function2(x + dx, y) - exact));
@@ -200,7 +200,7 @@ void binary(const RuleContext& c, const Lanes* const* in, Lanes& out, int count)
       error += c.own_ulps * scale * format.unitRoundoff() * std::fabs(value) + format.smallestNormal();
     }
     out.real[i] = value;
-    out.error[i] = settled(value, error, error < kUndecidable ? 0 : kUndecidable);
+    out.error[i] = settled(value, error, error < kUnknownError ? 0 : kUnknownError);
   }
 }
 
@@ -262,7 +262,7 @@ void compare(const RuleContext& c, const Lanes* const* in, Lanes& out, int count
     out.integer[i] = compares(static_cast<Predicate>(c.predicate), a, b);
     // Both outcomes are possible.
     const bool near = of > 0 && !c.same_operands && std::fabs(a - b) <= kDeviations * of;
-    out.error[i] = of >= kUndecidable || near ? reaching(1) : 0;
+    out.error[i] = of >= kUnknownError || near ? reaching(1) : 0;
   }
 }
 
@@ -348,8 +348,8 @@ void toInteger(const RuleContext& c, const Lanes* const* in, Lanes& out, int cou
       out.integer[i] =
           beyond ? static_cast<int64_t>((uint64_t{1} << (c.type.bits - 1)) - 1) : static_cast<int64_t>(whole);
     }
-    if (std::isnan(x) || in[0]->error[i] >= kUndecidable) {
-      out.error[i] = reach > 0 ? kUndecidable : 0;
+    if (std::isnan(x) || in[0]->error[i] >= kUnknownError) {
+      out.error[i] = reach > 0 ? kUnknownError : 0;
     } else {
       out.error[i] = reach == 0 ? 0
                                 : std::max(reaching(inRange(x - reach, kUnsigned, c.type.bits) - whole),
@@ -367,7 +367,7 @@ void bitcast(const RuleContext& c, const Lanes* const* in, Lanes& out, int count
     } else {
       out.integer[i] = wrapTo(c.type.bits, static_cast<int64_t>(bits));
     }
-    out.error[i] = in[0]->error[i] > 0 ? kUndecidable : 0;
+    out.error[i] = in[0]->error[i] > 0 ? kUnknownError : 0;
   }
 }
 

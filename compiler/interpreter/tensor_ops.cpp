@@ -190,7 +190,7 @@ absl::Status extract(Machine& machine, tensor::ExtractOp op) {
   const Array& source = machine.array(op.getTensor());
   TESSERA_ASSIGN_OR_RETURN(int64_t position, elementAt(machine, source, op.getIndices(), sure));
   Scalar value = source.at(position);
-  if (!sure) value.error = kUndecidable;
+  if (!sure) value.error = kUnknownError;
   machine.set(op.getResult(), value);
   return absl::OkStatus();
 }
@@ -200,7 +200,7 @@ absl::Status insert(Machine& machine, tensor::InsertOp op) {
   TESSERA_ASSIGN_OR_RETURN(int64_t position, elementAt(machine, machine.array(op.getDest()), op.getIndices(), sure));
   Array result = ownedDense(machine.take(op.getDest(), op));
   result.set(position, machine.scalar(op.getScalar()));
-  if (!sure) std::fill(result.storage->error.begin(), result.storage->error.end(), kUndecidable);
+  if (!sure) std::fill(result.storage->error.begin(), result.storage->error.end(), kUnknownError);
   machine.set(op.getResult(), std::move(result));
   return absl::OkStatus();
 }

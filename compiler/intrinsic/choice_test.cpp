@@ -1,9 +1,8 @@
-#include "compiler/intrinsic/choice.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/intrinsic/testing/instructions.h"
+#include "compiler/intrinsic/tiling_choice.h"
 
 namespace tessera::compiler::intrinsic {
 namespace {
@@ -30,7 +29,7 @@ absl::StatusOr<Price> priceOf(const v1::Target& chip, const std::vector<int64_t>
   const v1::Intrinsic& unit = chip.intrinsics(0);
   const Nest software = parseNest("g", "O[i, j] += A[i, k] * B[k, j]", extents).value();
   const PhysicalMapping mapping = physicalMapping(software, unit, {{0, 1, 2}, {1, 2}}, chip).value();
-  return PriceModel(software, unit, mapping, chip).of(tiling);
+  return MappingCostModel(software, unit, mapping, chip).of(tiling);
 }
 
 TEST(Price, FollowsEquations56To58) {

@@ -165,7 +165,7 @@ bool typesFit(const Nest& software, const Nest& instruction, const Matching& ord
 
 }  // namespace
 
-Nest withStandIns(const Nest& software, const Nest& instruction, const std::vector<int>& source) {
+Nest withUnitLoops(const Nest& software, const Nest& instruction, const std::vector<int>& source) {
   Nest whole = software;
   const Matching order{{}, source};
   for (size_t iteration = 0; iteration < instruction.loops.size(); ++iteration) {
@@ -198,7 +198,7 @@ Mappings enumerateMappings(const Nest& software, const Nest& instruction, const 
   std::iota(order.source.begin(), order.source.end(), 1);
   do {
     if (options.same_types && !typesFit(software, instruction, order)) continue;
-    Nest whole = withStandIns(software, instruction, order.source);
+    Nest whole = withUnitLoops(software, instruction, order.source);
     // All mappings of one result share a nest: another order counts only if it needs the same stand-in loops.
     if (!result.matchings.empty() && whole.loops.size() != result.software.loops.size()) continue;
     Matching point{std::vector<int>(whole.loops.size(), -1), order.source};

@@ -49,7 +49,7 @@ Mappings enumerateMappings(const Nest& software, const Nest& instruction, const 
 
 /// `software` with a stand-in loop of extent 1 for every iteration that none of its loops can fill, for sources in this
 /// order.
-Nest withStandIns(const Nest& software, const Nest& instruction, const std::vector<int>& source);
+Nest withUnitLoops(const Nest& software, const Nest& instruction, const std::vector<int>& source);
 
 /// Position of the operator's array to which operand `operand` of the instruction corresponds.
 inline int arrayOf(const Matching& matching, size_t operand) { return operand == 0 ? 0 : matching.source[operand - 1]; }

@@ -82,7 +82,7 @@ TEST(Verify, AgreesWithTheSimulationOnThousandsOfCandidates) {
       const Mappings right = enumerateMappings(software, unit);
       std::vector<Matching> tried(right.matchings.begin(),
                                   right.matchings.begin() + std::min<size_t>(right.matchings.size(), 20));
-      Nest whole = withStandIns(software, unit, {1, 2});
+      Nest whole = withUnitLoops(software, unit, {1, 2});
       if (whole.loops.size() != right.software.loops.size()) tried.clear();
       const int iterations = static_cast<int>(unit.loops.size());
       for (int i = 0; i < 80; ++i) {

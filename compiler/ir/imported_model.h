@@ -42,8 +42,8 @@ struct OutputExtent {
 /// For each entry of `extents` @main has one more result after the outputs, a tensor<i64>. A dimension that is a range
 /// has its bound in the shapes and is in the bounded_dims of the inputs. Its size is one more argument of @main after
 /// the model's inputs, a tensor<i64> with the range's name; several are in the order of `dimensions`. Every operator
-/// between there and the outputs keeps elements beyond the size separate (compiler/import/bounded.h), or the model is
-/// refused.
+/// between there and the outputs keeps elements beyond the size separate (compiler/import/bounded_dimensions.h), or the
+/// model is refused.
 ///
 /// If there are `run_faults`, @main has one more result, the last: a tensor<i64> that is 0, or the position in
 /// `run_faults` + 1 of the run's error.

@@ -207,7 +207,7 @@ Masked maskedBy(const Bounds& scores) {
   return {.removed = scores.hi <= kRemovedBelow, .low = scores.hi > -kInfinity, .kept = scores.lo >= kKeptAbove};
 }
 
-Keys keptKeys(int64_t keys, int64_t piece, llvm::function_ref<Masked(Keys)> mask) {
+Keys unmaskedKeys(int64_t keys, int64_t piece, llvm::function_ref<Masked(Keys)> mask) {
   Keys kept{0, keys};
   bool low = false;
   auto removes = [&](const Keys& part) {

@@ -43,7 +43,7 @@ struct Keys {
 /// Returns keys [0, keys) without the first and last whole pieces of `piece` keys that `mask` removes; at least one
 /// piece remains. A row whose scores are all removed by a finite number is still normalized over them. So such pieces
 /// are dropped only where every row of the box keeps some key.
-Keys keptKeys(int64_t keys, int64_t piece, llvm::function_ref<Masked(Keys)> mask);
+Keys unmaskedKeys(int64_t keys, int64_t piece, llvm::function_ref<Masked(Keys)> mask);
 
 /// Returns the size of the pieces in which keys are dropped where rows are whole: at most `parts` pieces, each of whole
 /// register tiles.

@@ -51,7 +51,7 @@ class Body {
         }));
   }
   Keys kept(Keys rows, int64_t keys, int64_t piece) const {
-    return keptKeys(keys, piece, [&](Keys columns) { return over(rows, columns); });
+    return unmaskedKeys(keys, piece, [&](Keys columns) { return over(rows, columns); });
   }
 
  private:

@@ -26,10 +26,10 @@ CanonicalWorkload canonicalizeWorkload(mlir::func::FuncOp function) {
   llvm::SmallVector<mlir::Attribute> over;
   // Which argument a result overwrites is part of the computation: it changes what a kernel may do.
   for (unsigned result = 0; result < function.getNumResults(); ++result)
-    over.push_back(function.getResultAttr(result, kWrittenOver));
+    over.push_back(function.getResultAttr(result, kMayAlias));
   function.setAllResultAttrs(mlir::ArrayRef<mlir::DictionaryAttr>{});
   for (auto [result, argument] : llvm::enumerate(over))
-    if (argument) function.setResultAttr(static_cast<unsigned>(result), kWrittenOver, argument);
+    if (argument) function.setResultAttr(static_cast<unsigned>(result), kMayAlias, argument);
   // One name for all, because equal computations must print equal text.
   function.setName("w");
   function.setPublic();

@@ -9,7 +9,7 @@ namespace tessera::compiler {
 
 /// Attribute of a result of a workload's function: the position of the argument whose memory the result may share. Code
 /// then writes an element of the result only after the last read of that element of the argument.
-constexpr char kWrittenOver[] = "tessera.written_over";
+constexpr char kMayAlias[] = "tessera.written_over";
 /// Attribute of a product of 8-bit integers: nearly all neighbouring pairs in its constant operand are narrow enough
 /// for an instruction that adds pairs in 16 bits (target/dot_product.h). It affects cost, never results.
 constexpr char kNarrowPairs[] = "tessera.narrow_pairs";

@@ -31,7 +31,7 @@ std::string describe(const Measured& measured, const std::string& when) {
     }
   }
   std::vector<std::string> kept;
-  for (const PriceText& price : pricesOf(measured.target))
+  for (const CostParameterText& price : costParametersOf(measured.target))
     if (!price.own) kept.push_back(absl::StrCat(price.field, " ", price.value));
   if (!kept.empty()) {
     std::vector<std::string>& lines = comments["prices"];

@@ -139,7 +139,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
     if constexpr (std::is_same_v<Number, double>) {
       const double error = std::fabs(is - sum), share = error / std::max(bound * magnitudes, 1e-300);
       checked.largest_error = std::max(checked.largest_error, std::isnan(error) ? INFINITY : error);
-      checked.largest_share = std::max(checked.largest_share, std::isnan(share) ? INFINITY : share);
+      checked.largest_error_ratio = std::max(checked.largest_error_ratio, std::isnan(share) ? INFINITY : share);
       // Written so that NaN counts as wrong.
       if (!(share <= 1)) wrong(absl::StrCat(" is ", is, ", not ", sum));
     } else {
@@ -235,20 +235,20 @@ absl::StatusOr<std::vector<Kernel>> kernelsOf(const Nest& software, const v1::Ta
     intrinsic::Matching matching;
   };
   std::vector<Mapped> mappings;
-  std::vector<std::pair<PricedTile, size_t>> tiles;  // with the index of its mapping
+  std::vector<std::pair<TileCost, size_t>> tiles;  // with the index of its mapping
   int64_t widest = 0;
   PlanOptions options{.swizzled = question.swizzled, .tile = {}, .epilogue = question.epilogue};
   if (const auto steps = epilogueOf(software, question.epilogue); !steps.ok()) return steps.status();
   absl::Status found = forEachMapping(
       software, target, question,
       [&](const Nest& nest, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching) -> absl::Status {
-        TESSERA_ASSIGN_OR_RETURN(const std::vector<PricedTile> fitting,
+        TESSERA_ASSIGN_OR_RETURN(const std::vector<TileCost> fitting,
                                  tilesOf(nest, intrinsic, matching, target, options));
         // A wider accumulator replaces all narrower ones found so far.
         if (sumBytes(intrinsic) > widest) mappings.clear(), tiles.clear();
         widest = std::max(widest, sumBytes(intrinsic));
         if (sumBytes(intrinsic) < widest) return absl::OkStatus();
-        for (const PricedTile& tile : fitting) tiles.emplace_back(tile, mappings.size());
+        for (const TileCost& tile : fitting) tiles.emplace_back(tile, mappings.size());
         mappings.push_back({nest, intrinsic, matching});
         return absl::OkStatus();
       });

@@ -42,8 +42,8 @@ double boundOf(const Plan& plan);
 struct Checked {
   int64_t blocks = 0;  ///< that were run
   int64_t results = 0, wrong = 0;
-  /// of floating-point results; largest_share: error divided by its bound
-  double largest_error = 0, largest_share = 0;
+  /// of floating-point results; largest_error_ratio: error divided by its bound
+  double largest_error = 0, largest_error_ratio = 0;
   std::string first_wrong;
   Run run;
 };

@@ -137,7 +137,7 @@ bool Block::step() {
   if (op == "cp") return copy();
   if (op == "ldmatrix") return matrices();
   if (op == "mma") return multiply();
-  if (op == "wgmma") return goOn();
+  if (op == "wgmma") return startAsyncProduct();
   if (op == "wmma") return opaque();
   if (op == "fence" && has("proxy") && has("async")) return publish();
   return fail("is not known");

@@ -143,7 +143,7 @@ class Block {
   template <typename Number>
   bool product(int m, int n, int k, v1::DataType to, v1::DataType from);
   /// wgmma: starts an asynchronous product of four groups, given by descriptors; finish() computes it.
-  bool goOn();
+  bool startAsyncProduct();
   bool finish(const Product& product);
   /// Reads an operand of the product: `count` elements of the parallel index, starting at `first`, by the summed index.
   template <typename Number>

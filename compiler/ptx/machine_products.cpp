@@ -177,7 +177,7 @@ bool Block::multiply() {
   return to == v1::DATA_TYPE_I32 ? product<int64_t>(m, n, k, to, left) : product<double>(m, n, k, to, left);
 }
 
-bool Block::goOn() {
+bool Block::startAsyncProduct() {
   if (has("fence")) return group_->fenced = true;
   if (has("commit_group")) {
     group_->going.push_back(std::move(group_->products));

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ptx/price.h"
+#include "compiler/ptx/cycle_estimate.h"
 #include "compiler/target/chip.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/validate_intrinsic.h"
@@ -28,7 +28,7 @@ class Planner {
  public:
   Planner(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
           const v1::Target& target, const PlanOptions& options)
-      : target_(target), prices_(completedPrices(target).threads()), options_(options) {
+      : target_(target), prices_(completedCostParameters(target).threads()), options_(options) {
     plan_.software = software;
     plan_.intrinsic = intrinsic;
     plan_.matching = matching;
@@ -40,16 +40,16 @@ class Planner {
       if (!take(*options_.tile)) return fault("the tile does not fit the registers and the shared level");
       return std::move(plan_);
     }
-    TESSERA_ASSIGN_OR_RETURN(const std::vector<PricedTile> all, tiles());
-    take(std::min_element(all.begin(), all.end(), [](const PricedTile& one, const PricedTile& other) {
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<TileCost> all, tiles());
+    take(std::min_element(all.begin(), all.end(), [](const TileCost& one, const TileCost& other) {
            return one.cycles < other.cycles;
          })->tile);
     return std::move(plan_);
   }
 
-  absl::StatusOr<std::vector<PricedTile>> tiles() {
+  absl::StatusOr<std::vector<TileCost>> tiles() {
     TESSERA_RETURN_IF_ERROR(prepare());
-    std::vector<PricedTile> fitting;
+    std::vector<TileCost> fitting;
     // All combinations of powers of two: 1,620 tiles.
     for (const int groups_x : {1, 2, 4}) {
       for (const int groups_y : {1, 2, 4}) {
@@ -507,9 +507,9 @@ absl::StatusOr<Plan> planOf(const Nest& software, const v1::Intrinsic& intrinsic
   return Planner(software, intrinsic, matching, target, options).run();
 }
 
-absl::StatusOr<std::vector<PricedTile>> tilesOf(const Nest& software, const v1::Intrinsic& intrinsic,
-                                                const intrinsic::Matching& matching, const v1::Target& target,
-                                                const PlanOptions& options) {
+absl::StatusOr<std::vector<TileCost>> tilesOf(const Nest& software, const v1::Intrinsic& intrinsic,
+                                              const intrinsic::Matching& matching, const v1::Target& target,
+                                              const PlanOptions& options) {
   return Planner(software, intrinsic, matching, target, options).tiles();
 }
 

@@ -99,9 +99,9 @@ struct Plan {
   /// Type of results in shared memory: opaque ones have the accumulator's type.
   v1::DataType drainedType() const { return drain ? instruction.accesses[0].dtype : result_type; }
   /// Whether the instruction reads both sources from shared memory itself, asynchronously.
-  bool inPlace() const { return sources[0].descriptor.has_value(); }
+  bool readsShared() const { return sources[0].descriptor.has_value(); }
   /// Number of stages whose copies are in flight. With an asynchronous instruction, one more stage is still being read.
-  int ahead() const { return stages - (inPlace() ? 2 : 1); }
+  int ahead() const { return stages - (readsShared() ? 2 : 1); }
 };
 
 /// The part of an operator that a block, a group and a stage cover.
@@ -115,20 +115,20 @@ struct PlanOptions {
   std::vector<std::string> epilogue = {};  ///< in the syntax of epilogueOf()
 };
 
-/// The kernel of a mapping with the lowest estimated time (price.h), over all numbers of groups, blocks, steps and
-/// stages that fit registers and shared memory. Fails with FAILED_PRECONDITION naming what the instruction, the chip or
-/// the operator lacks.
+/// The kernel of a mapping with the lowest estimated time (cycle_estimate.h), over all numbers of groups, blocks, steps
+/// and stages that fit registers and shared memory. Fails with FAILED_PRECONDITION naming what the instruction, the
+/// chip or the operator lacks.
 absl::StatusOr<Plan> planOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
                             const intrinsic::Matching& matching, const v1::Target& target,
                             const PlanOptions& options = {});
 
 /// All tiles that fit, with their estimated cycles.
-struct PricedTile {
+struct TileCost {
   Tile tile;
   double cycles = 0;
 };
-absl::StatusOr<std::vector<PricedTile>> tilesOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
-                                                const intrinsic::Matching& matching, const v1::Target& target,
-                                                const PlanOptions& options = {});
+absl::StatusOr<std::vector<TileCost>> tilesOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
+                                              const intrinsic::Matching& matching, const v1::Target& target,
+                                              const PlanOptions& options = {});
 
 }  // namespace tessera::compiler::ptx

@@ -18,9 +18,9 @@ class Writer : ResultWriter {
   std::string run() {
     indices();
     for (size_t s = 0; s < 2; ++s) prepareCopies(s);
-    for (size_t s = 0; s < 2; ++s) plan_.inPlace() ? prepareDescriptors(s) : prepareFetches(s);
+    for (size_t s = 0; s < 2; ++s) plan_.readsShared() ? prepareDescriptors(s) : prepareFetches(s);
     accumulators();
-    plan_.inPlace() ? pipelineInPlace() : pipeline();
+    plan_.readsShared() ? pipelineInPlace() : pipeline();
     store();
     line("ret;");
     std::vector<std::string> parameters;
@@ -181,7 +181,7 @@ class Writer : ResultWriter {
     }
   }
   /// Advances to the next stage of the ring buffer.
-  void goOn(const std::string& ring, const std::string& wraps) {
+  void startAsyncProduct(const std::string& ring, const std::string& wraps) {
     line("add.s32 ", ring, ", ", ring, ", ", plan_.stage_bytes, ";");
     line("setp.eq.s32 ", wraps, ", ", ring, ", ", plan_.ringBytes(), ";");
     line("selp.b32 ", ring, ", 0, ", ring, ", ", wraps, ";");
@@ -211,7 +211,7 @@ class Writer : ResultWriter {
     commitCopies();
   }
   void nextStage(const Stages& loop) {
-    for (const std::string& ring : {loop.offset, loop.filled}) goOn(ring, loop.wraps);
+    for (const std::string& ring : {loop.offset, loop.filled}) startAsyncProduct(ring, loop.wraps);
     line("add.s32 ", loop.stage, ", ", loop.stage, ", 1;");
     line("setp.lt.s32 ", loop.more, ", ", loop.stage, ", ", stageCount(), ";");
     line("@", loop.more, " bra STAGE_", name_, ";");

@@ -9,9 +9,9 @@ namespace {
 
 constexpr size_t kMostLayouts = 64;  // for several ranges; layouts of a single range replace each other
 
-int64_t reachOf(const tessera_module_reach& reach, std::span<const LiveCut> cuts) {
+int64_t reachOf(const tessera_module_written_extent& reach, std::span<const EvaluatedGridBound> cuts) {
   int64_t end = reach.base;
-  for (const tessera_module_reach_term& term : std::span(reach.terms, static_cast<size_t>(reach.num_terms))) {
+  for (const tessera_module_written_extent_term& term : std::span(reach.terms, static_cast<size_t>(reach.num_terms))) {
     // No overflow: checkModule() bounds the factors.
     const __int128 steps =
         (static_cast<__int128>(cuts[static_cast<size_t>(term.cut)].needed) * term.numerator + term.denominator - 1) /
@@ -23,11 +23,12 @@ int64_t reachOf(const tessera_module_reach& reach, std::span<const LiveCut> cuts
 
 }  // namespace
 
-int64_t writtenBytes(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
-                     std::span<const LiveCut> cuts) {
+int64_t writtenExtent(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
+                      std::span<const EvaluatedGridBound> cuts) {
   int64_t end = 0;
   bool known = false;
-  for (const tessera_module_reach& reach : std::span(step.reaches, static_cast<size_t>(step.num_reaches))) {
+  for (const tessera_module_written_extent& reach :
+       std::span(step.reaches, static_cast<size_t>(step.num_written_extents))) {
     if (reach.operand != operand) continue;
     known = true;
     // An operand may have several writers within a step: the farthest one counts.
@@ -49,7 +50,7 @@ ArenaLayout::ArenaLayout(const tessera_module_variant& variant) : variant_(varia
       const auto place = static_cast<size_t>(buffer.index);
       writers_.push_back({s, operand, place, first_cut, buffer.offset - variant.places[place].offset});
     }
-    first_cut += static_cast<size_t>(step.num_cuts);
+    first_cut += static_cast<size_t>(step.num_grid_bounds);
   }
   always_.resize(needed_.size());
   // Buffers that the loop control writes itself are needed in full, whatever the sizes of the run.
@@ -83,12 +84,12 @@ int64_t ArenaLayout::offset(const tessera_module_buffer& buffer) const {
   return offsets_[place] + buffer.offset - variant_.places[place].offset;
 }
 
-void ArenaLayout::measure(std::span<const LiveCut> cuts) {
+void ArenaLayout::measure(std::span<const EvaluatedGridBound> cuts) {
   needed_ = always_;  // of the same length: allocates nothing
   for (const Writer& writer : writers_) {
     const tessera_module_step& step = variant_.steps[writer.step];
     const int64_t size = variant_.buffers[step.operands[writer.operand]].size_bytes;
-    const int64_t written = writtenBytes(step, writer.operand, size, cuts.subspan(writer.first_cut));
+    const int64_t written = writtenExtent(step, writer.operand, size, cuts.subspan(writer.first_cut));
     if (written > 0) needed_[writer.place] = std::max(needed_[writer.place], writer.within + written);
   }
 }
@@ -113,7 +114,7 @@ ArenaLayout::Layout ArenaLayout::pack() const {
   return {needed_, std::move(arena.offsets), arena.bytes};
 }
 
-bool ArenaLayout::fit(std::span<const LiveCut> cuts) {
+bool ArenaLayout::fit(std::span<const EvaluatedGridBound> cuts) {
   if (offsets_.empty()) return false;
   measure(cuts);
   auto chosen = layouts_.end();

@@ -10,9 +10,9 @@ namespace {
 constexpr int64_t kRows = 100, kBytes = kRows * 64;
 
 struct Chain {
-  tessera_module_cut cuts[2] = {{0, 1, kRows, 1, 1, 1, 0}, {0, 1, kRows, 1, 1, 1, 0}};
-  tessera_module_reach_term term = {0, 0, 1, 1, 64, kBytes};
-  tessera_module_reach reach = {1, 1, 0, &term};
+  tessera_module_grid_bound cuts[2] = {{0, 1, kRows, 1, 1, 1, 0}, {0, 1, kRows, 1, 1, 1, 0}};
+  tessera_module_written_extent_term term = {0, 0, 1, 1, 64, kBytes};
+  tessera_module_written_extent reach = {1, 1, 0, &term};
   tessera_module_buffer buffers[4] = {{TESSERA_BUFFER_INPUT, 0, 0, kBytes},
                                       {TESSERA_BUFFER_ARENA, 0, 0, kBytes},
                                       {TESSERA_BUFFER_ARENA, 1, kBytes, kBytes},
@@ -28,9 +28,9 @@ struct Chain {
       steps[s].operands = operands[s];
       steps[s].num_results = 1;
       if (s == 2) continue;
-      steps[s].num_cuts = 1;
+      steps[s].num_grid_bounds = 1;
       steps[s].cuts = &cuts[s];
-      steps[s].num_reaches = 1;
+      steps[s].num_written_extents = 1;
       steps[s].reaches = &reach;
     }
     variant.buffers = buffers;
@@ -45,7 +45,9 @@ struct Chain {
   Chain& operator=(const Chain&) = delete;
 };
 
-std::vector<LiveCut> rows(int64_t first, int64_t second) { return {{kRows, 1, first, 1}, {kRows, 1, second, 1}}; }
+std::vector<EvaluatedGridBound> rows(int64_t first, int64_t second) {
+  return {{kRows, 1, first, 1}, {kRows, 1, second, 1}};
+}
 
 TEST(ArenaLayout, ARunTakesWhatItsRowsNeed) {
   const Chain chain;

@@ -11,8 +11,8 @@ namespace tessera::compiler {
 
 /// Copies a dense row-major tensor of shape `extents` into a tensor laid out for `bounds` (each at least as large),
 /// coordinate by coordinate.
-void spreadDense(void* to, const void* from, size_t element_bytes, std::span<const int64_t> bounds,
-                 std::span<const int64_t> extents);
+void copyToBounds(void* to, const void* from, size_t element_bytes, std::span<const int64_t> bounds,
+                  std::span<const int64_t> extents);
 
 /// Copies of inputs with ranges that the caller passes in the size of the run. Kernels read them in the layout of the
 /// greatest sizes, with zeros after the run's own elements. Not thread-safe: one run at a time.

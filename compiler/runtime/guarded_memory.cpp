@@ -67,7 +67,7 @@ void GuardedMemory::setWritable(bool writable) {
   if (page_bytes_ > 0) mprotect(pages_, page_bytes_, writable ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 
-ptrdiff_t GuardedMemory::misplacedWrite() const {
+ptrdiff_t GuardedMemory::findOutOfBoundsWrite() const {
   const uint8_t* const behind = data_ + bytes_;
   for (const uint8_t* at = behind; at < pages_ + page_bytes_; ++at) {
     if (*at != slackAt(at)) return at - behind + 1;

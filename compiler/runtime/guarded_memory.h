@@ -9,13 +9,13 @@ namespace tessera::compiler {
 /// SIGSEGV.
 ///
 /// Pages are whole, so the block touches one end only: kFront puts its first byte directly after the region before it;
-/// kBack puts its last byte as close to the region after it as the alignment allows (exactly next to it if the
+/// kOppositeShare puts its last byte as close to the region after it as the alignment allows (exactly next to it if the
 /// alignment is the element size, which divides the block's size). The gap between the block and the inaccessible page
-/// is filled with a pattern: misplacedWrite() finds writes there, and reads give NaN in every floating-point type.
-/// Needs libc only; one system call per allocation, none to place.
+/// is filled with a pattern: findOutOfBoundsWrite() finds writes there, and reads give NaN in every floating-point
+/// type. Needs libc only; one system call per allocation, none to place.
 class GuardedMemory {
  public:
-  enum class End { kFront, kBack };
+  enum class End { kFront, kOppositeShare };
 
   GuardedMemory() = default;
   ~GuardedMemory();
@@ -36,11 +36,11 @@ class GuardedMemory {
 
   /// Position of a write into the gap since the block was placed: 0 for none, -n for n bytes before data(), n for the
   /// n-th byte after the block (the one nearest to data()).
-  ptrdiff_t misplacedWrite() const;
+  ptrdiff_t findOutOfBoundsWrite() const;
 
   /// Whether an address is in the pages or in the inaccessible regions around them.
   bool isNear(const void* address) const;
-  /// For such an address: its position in the measure of misplacedWrite(), 0 within the block.
+  /// For such an address: its position in the measure of findOutOfBoundsWrite(), 0 within the block.
   ptrdiff_t distance(const void* address) const;
 
   /// NaN in every floating-point type; as an integer, out of range for any index.

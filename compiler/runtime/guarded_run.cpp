@@ -42,7 +42,7 @@ class StepMemory {
 
   RuntimeStatus checkEdges(int32_t step_index) const {
     for (size_t i = 0; i < memory_.size(); ++i) {
-      const ptrdiff_t at = memory_[i].misplacedWrite();
+      const ptrdiff_t at = memory_[i].findOutOfBoundsWrite();
       if (at == 0) continue;
       char where[48] = "the workspace";
       if (i < workspace()) std::snprintf(where, sizeof(where), "operand %zu", i);
@@ -69,8 +69,8 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
   const RunningGuard guard(running_);
   inputs = complete(inputs);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
-  if (RuntimeStatus status = checkFollowed(inputs); !status.ok()) return status;
-  followRanges(inputs);
+  if (RuntimeStatus status = checkDerivedDims(inputs); !status.ok()) return status;
+  deriveDims(inputs);
   bindCaller(inputs, outputs);
   const Bound& bound = bound_[variant_];
   if (bound.arena.bytes() > 0) {
@@ -100,7 +100,7 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
     const auto index = static_cast<size_t>(i);
     // For an intermediate in a run of few rows, the arena has room for the bytes that the run writes only.
     const bool cut = i >= arguments && buffer.kind == TESSERA_BUFFER_ARENA;
-    const int64_t bytes = cut ? writtenBytes(step, i, buffer.size_bytes, cuts) : buffer.size_bytes;
+    const int64_t bytes = cut ? writtenExtent(step, i, buffer.size_bytes, cuts) : buffer.size_bytes;
     if (RuntimeStatus status = memory.place(index, bytes, alignmentOf(tables(), buffer), end); !status.ok()) {
       return status;
     }
@@ -130,7 +130,7 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
                GuardedMemory& scratch = c.memory[c.memory.scratch(thread)];
                parts.push_back(&scratch);
                const Call& call = c.session.bound_[c.session.variant_].calls[c.first_call + phase];
-               forEachRun(c.session.cutsOf(call), low, high, [&](int64_t lo, int64_t hi) {
+               forEachRun(c.session.gridBoundsOf(call), low, high, [&](int64_t lo, int64_t hi) {
                  RunningKernel kernel = c.session.kernelOf(c.first_call + phase, lo, hi);
                  kernel.operands = parts.data();
                  kernel.num_operands = static_cast<int32_t>(parts.size());

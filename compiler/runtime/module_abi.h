@@ -66,7 +66,7 @@ typedef struct {
   uint32_t ranges; /* bits: dimensions of the variant */
   int64_t count, inner;
   int64_t numerator, denominator, slack;
-} tessera_module_cut;
+} tessera_module_grid_bound;
 
 /* The effect of a cut on how far a phase writes: min(most, bytes * ceil(k * numerator / denominator)), where k is the
  * number of steps that remain of the cut's level. */
@@ -75,7 +75,7 @@ typedef struct {
   int32_t reserved;
   int64_t numerator, denominator;
   int64_t bytes, most;
-} tessera_module_reach_term;
+} tessera_module_written_extent_term;
 
 /* The phase writes no byte of a result at or after base + sum(terms). If a result has several such entries, the largest
  * bound holds; a result without one may be written to its end. */
@@ -83,8 +83,8 @@ typedef struct {
   int32_t operand; /* of the step; a result */
   int32_t num_terms;
   int64_t base;
-  const tessera_module_reach_term* terms;
-} tessera_module_reach;
+  const tessera_module_written_extent_term* terms;
+} tessera_module_written_extent;
 
 typedef struct {
   const char* name;   /* originating graph nodes */
@@ -97,10 +97,11 @@ typedef struct {
   int64_t workspace_bytes; /* of these phases; at most the module's */
   int64_t scratch_bytes;
   int32_t num_results; /* the last operands: written completely, not read before; all other operands are only read */
-  int32_t num_cuts;
-  const tessera_module_cut* cuts; /* ascending by phase; within one phase each is inside a step of the one before */
-  const tessera_module_reach* reaches; /* ascending by operand */
-  int32_t num_reaches;
+  int32_t num_grid_bounds;
+  const tessera_module_grid_bound*
+      cuts; /* ascending by phase; within one phase each is inside a step of the one before */
+  const tessera_module_written_extent* reaches; /* ascending by operand */
+  int32_t num_written_extents;
   int32_t reserved;
 } tessera_module_step;
 

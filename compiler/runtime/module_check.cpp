@@ -365,26 +365,26 @@ class Checker {
       const ImageSegment* segment = segmentOf(reinterpret_cast<const void*>(s.phases[i].fn));
       if (!segment || !segment->executable) return "has a phase outside the code";
     }
-    if (!array(s.cuts, s.num_cuts)) return "has its cuts outside the code";
-    for (int32_t i = 0; i < s.num_cuts; ++i) {
+    if (!array(s.cuts, s.num_grid_bounds)) return "has its cuts outside the code";
+    for (int32_t i = 0; i < s.num_grid_bounds; ++i) {
       if (const char* what = cut(v, s, i)) return what;
     }
-    if (!array(s.reaches, s.num_reaches)) return "has its reaches outside the code";
-    for (int32_t i = 0; i < s.num_reaches; ++i) {
+    if (!array(s.reaches, s.num_written_extents)) return "has its reaches outside the code";
+    for (int32_t i = 0; i < s.num_written_extents; ++i) {
       if (const char* what = reach(s, i)) return what;
     }
     return nullptr;
   }
 
   const char* reach(const tessera_module_step& s, int32_t index) const {
-    const tessera_module_reach& r = s.reaches[index];
+    const tessera_module_written_extent& r = s.reaches[index];
     if (r.operand < s.num_operands - s.num_results || r.operand >= s.num_operands) return "reaches into no result";
     if (index > 0 && r.operand < s.reaches[index - 1].operand) return "has reaches out of order";
-    if (r.num_terms > s.num_cuts || !array(r.terms, r.num_terms)) return "has its reaches outside the code";
+    if (r.num_terms > s.num_grid_bounds || !array(r.terms, r.num_terms)) return "has its reaches outside the code";
     if (r.base < -kMaxBytes || r.base > kMaxBytes) return "reaches impossibly far";
     for (int32_t i = 0; i < r.num_terms; ++i) {
-      const tessera_module_reach_term& t = r.terms[i];
-      if (t.cut < 0 || t.cut >= s.num_cuts) return "reaches as far as no cut of its";
+      const tessera_module_written_extent_term& t = r.terms[i];
+      if (t.cut < 0 || t.cut >= s.num_grid_bounds) return "reaches as far as no cut of its";
       if (t.numerator < 1 || !bytes(t.numerator) || t.denominator < 1 || !bytes(t.denominator) || !bytes(t.bytes) ||
           !bytes(t.most)) {
         return "reaches impossibly far";
@@ -394,7 +394,7 @@ class Checker {
   }
 
   const char* cut(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
-    const tessera_module_cut& c = s.cuts[index];
+    const tessera_module_grid_bound& c = s.cuts[index];
     if (c.phase < 0 || c.phase >= s.num_phases) return "cuts no phase of its";
     // The product of the ranges' largest sizes bounds `rows * numerator` in neededSteps().
     int64_t rows = 1;  // at most

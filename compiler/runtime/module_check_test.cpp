@@ -144,7 +144,7 @@ struct RangedTables {
   const char count_name[8] = "name";
   int32_t ranges[2] = {0, -1};
   tessera_module_tensor inputs[2] = {};
-  tessera_module_cut cuts[2] = {{0, 1, 3, 1, 1, 2, 0}, {0, 1, 1, 1, 1, 1, 0}};
+  tessera_module_grid_bound cuts[2] = {{0, 1, 3, 1, 1, 2, 0}, {0, 1, 1, 1, 1, 1, 0}};
   Tables tables;
 
   RangedTables() {
@@ -156,7 +156,7 @@ struct RangedTables {
     tables.dimension.size = -4;
     tables.variants[0].inputs = inputs;
     tables.step.cuts = cuts;
-    tables.step.num_cuts = 1;
+    tables.step.num_grid_bounds = 1;
   }
   RuntimeStatus check() const {
     const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
@@ -168,7 +168,7 @@ struct RangedTables {
 TEST(ModuleCheck, AcceptsCutsOfRanges) {
   RangedTables ranged;
   EXPECT_TRUE(ranged.check().ok()) << ranged.check().message();
-  ranged.tables.step.num_cuts = 2;  // one step within a step of the first
+  ranged.tables.step.num_grid_bounds = 2;  // one step within a step of the first
   EXPECT_TRUE(ranged.check().ok()) << ranged.check().message();
 }
 
@@ -191,10 +191,10 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
   refuses([](RangedTables& r) { r.cuts[0].numerator = INT64_MAX / 2; });
   refuses([](RangedTables& r) { r.cuts[0].denominator = 0; });
   refuses([](RangedTables& r) { r.cuts[0].slack = -1; });
-  refuses([](RangedTables& r) { r.tables.step.cuts = reinterpret_cast<const tessera_module_cut*>(&r + 1); });
+  refuses([](RangedTables& r) { r.tables.step.cuts = reinterpret_cast<const tessera_module_grid_bound*>(&r + 1); });
   refuses([](RangedTables& r) {
     r.cuts[1] = r.cuts[0];  // the same level twice
-    r.tables.step.num_cuts = 2;
+    r.tables.step.num_grid_bounds = 2;
   });
   refuses([](RangedTables& r) { r.ranges[0] = 1; });
   refuses([](RangedTables& r) { r.ranges[1] = 0; });  // which has 8 elements
@@ -203,13 +203,13 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
 
 TEST(ModuleCheck, ReachesAreOfAResultAndItsCuts) {
   struct Reaching {
-    tessera_module_reach_term term = {0, 0, 1, 1, 64, 128};
-    tessera_module_reach reaches[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
+    tessera_module_written_extent_term term = {0, 0, 1, 1, 64, 128};
+    tessera_module_written_extent reaches[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
     RangedTables ranged;
     Reaching() {
       reaches[0].terms = &term;
       ranged.tables.step.reaches = reaches;
-      ranged.tables.step.num_reaches = 2;
+      ranged.tables.step.num_written_extents = 2;
     }
     RuntimeStatus check() const {
       const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);

@@ -138,8 +138,8 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
     for (int32_t p = 0; p < step.num_phases; ++p) {
       // The step's table has the cuts of all phases; each call refers to those of its own phase.
       const size_t first_cut = bound.cuts.size();
-      for (int32_t c = 0; c < step.num_cuts; ++c) {
-        const tessera_module_cut& cut = step.cuts[c];
+      for (int32_t c = 0; c < step.num_grid_bounds; ++c) {
+        const tessera_module_grid_bound& cut = step.cuts[c];
         if (cut.phase == p) bound.cuts.push_back({cut.count, cut.inner, cut.count, 1});
       }
       bound.calls.push_back({step.phases[p].fn, bound.operands.size(), s, p, p + 1 == step.num_phases,
@@ -306,9 +306,9 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   const RunningGuard guard(running_);
   inputs = complete(inputs);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
-  if (RuntimeStatus status = checkFollowed(inputs); !status.ok()) return status;
+  if (RuntimeStatus status = checkDerivedDims(inputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
-  followRanges(inputs);
+  deriveDims(inputs);
   bindCaller(inputs, outputs);
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
@@ -360,7 +360,7 @@ void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span
   }
 }
 
-RuntimeStatus Session::checkFollowed(std::span<const tessera_const_buffer> inputs) {
+RuntimeStatus Session::checkDerivedDims(std::span<const tessera_const_buffer> inputs) {
   Bound& bound = bound_[variant_];
   if (bound.followed.empty()) return {};
   size_t input = firstCount(module_, tables());
@@ -371,10 +371,10 @@ RuntimeStatus Session::checkFollowed(std::span<const tessera_const_buffer> input
   return bound.followed.check(bound.sizes, {tables().inputs, inputs.size()});
 }
 
-void Session::followRanges(std::span<const tessera_const_buffer> inputs) {
+void Session::deriveDims(std::span<const tessera_const_buffer> inputs) {
   Bound& bound = bound_[variant_];
   if (bound.counts.empty()) return;
-  bool changed = !bound.follows_counts;
+  bool changed = !bound.layout_is_current;
   size_t input = firstCount(module_, tables());
   for (int64_t& known : bound.counts) {
     const int64_t count = valueOf(inputs[input++]);
@@ -383,24 +383,25 @@ void Session::followRanges(std::span<const tessera_const_buffer> inputs) {
   }
   if (!changed) return;
   // If fit() throws, the next run computes the layout again.
-  bound.follows_counts = false;  // until a layout has been chosen
-  cutGrids();
+  bound.layout_is_current = false;  // until a layout has been chosen
+  boundGrids();
   if (bound.arena.fit(bound.cuts)) placeOperands(tables(), bound);
   arena_.use(static_cast<size_t>(bound.arena.bytes()));
-  bound.follows_counts = true;
+  bound.layout_is_current = true;
 }
 
-void Session::cutGrids() {
+void Session::boundGrids() {
   Bound& bound = bound_[variant_];
   const tessera_module_variant& variant = tables();
   for (size_t c = 0; c < bound.calls.size(); ++c) {
     const Call& call = bound.calls[c];
-    if (call.num_cuts == 0) continue;
+    if (call.num_grid_bounds == 0) continue;
     const tessera_module_step& step = variant.steps[call.step];
-    const std::span<LiveCut> cuts(bound.cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts));
+    const std::span<EvaluatedGridBound> cuts(bound.cuts.data() + call.first_cut,
+                                             static_cast<size_t>(call.num_grid_bounds));
     size_t next = 0;
-    for (int32_t i = 0; i < step.num_cuts; ++i) {
-      const tessera_module_cut& cut = step.cuts[i];
+    for (int32_t i = 0; i < step.num_grid_bounds; ++i) {
+      const tessera_module_grid_bound& cut = step.cuts[i];
       if (cut.phase != call.phase) continue;
       size_t range = 0;
       int64_t rows = 1;
@@ -411,7 +412,7 @@ void Session::cutGrids() {
       }
       cuts[next++].needed = neededSteps(cut, rows);
     }
-    bound.grids[c] = cutGrid(step.phases[call.phase].grid, cuts);
+    bound.grids[c] = boundGrid(step.phases[call.phase].grid, cuts);
   }
 }
 
@@ -496,7 +497,7 @@ void Session::call(size_t call, int thread, int64_t low, int64_t high) {
   const Bound& bound = bound_[variant_];
   uint8_t* const scratch = scratch_.data() ? scratch_.data() + scratch_stride_ * static_cast<size_t>(thread) : nullptr;
   const Call& phase = bound.calls[call];
-  forEachRun(cutsOf(phase), low, high, [&](int64_t lo, int64_t hi) {
+  forEachRun(gridBoundsOf(phase), low, high, [&](int64_t lo, int64_t hi) {
     const RunningKernel kernel = kernelOf(call, lo, hi);
     const RunningKernelScope running(kernel);
     phase.fn(bound.operands.data() + phase.first_operand, lo, hi, workspace_.data(), scratch);

@@ -7,13 +7,13 @@
 
 #include "compiler/runtime/arena_layout.h"
 #include "compiler/runtime/dense_inputs.h"
+#include "compiler/runtime/derived_dims.h"
 #include "compiler/runtime/faults.h"
-#include "compiler/runtime/followed_sizes.h"
-#include "compiler/runtime/grid_part.h"
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/runtime/loop_control.h"
 #include "compiler/runtime/memory_region.h"
 #include "compiler/runtime/module_image.h"
+#include "compiler/runtime/partial_grid.h"
 #include "compiler/runtime/prepared_weights.h"
 #include "compiler/runtime/status.h"
 #include "compiler/runtime/worker_team.h"
@@ -105,7 +105,7 @@ class Session {
     size_t first_operand;  // of the call's step
     int32_t step, phase;
     bool ends_step;
-    int32_t num_cuts;
+    int32_t num_grid_bounds;
     size_t first_cut;  // in Bound::cuts
   };
   /// The operands and calls of one variant's steps.
@@ -115,16 +115,16 @@ class Session {
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
-    std::vector<int64_t> grids;           // per call: cells that this run needs
-    std::vector<LiveCut> cuts;            // of all calls, one after another
-    std::vector<int64_t> output_shapes;   // of all outputs, one after another
-    std::vector<size_t> first_dimension;  // per output
-    std::vector<int64_t> counts;          // per range, of the latest run
-    std::vector<void*> given;             // per input: its address in this run
-    bool follows_counts = false;          // whether grids and arena correspond to `counts`
+    std::vector<int64_t> grids;            // per call: cells that this run needs
+    std::vector<EvaluatedGridBound> cuts;  // of all calls, one after another
+    std::vector<int64_t> output_shapes;    // of all outputs, one after another
+    std::vector<size_t> first_dimension;   // per output
+    std::vector<int64_t> counts;           // per range, of the latest run
+    std::vector<void*> given;              // per input: its address in this run
+    bool layout_is_current = false;        // whether grids and arena correspond to `counts`
     ArenaLayout arena;
     DenseInputs dense;
-    FollowedSizes followed;
+    DerivedDims followed;
     LoopControl loops;
     std::vector<int64_t> sizes;  // of all dimensions, in the latest run; only if some follow from others
   };
@@ -132,12 +132,12 @@ class Session {
   Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads);
   RuntimeStatus prepare();
   /// Checks that ranges that follow from others have the required sizes.
-  RuntimeStatus checkFollowed(std::span<const tessera_const_buffer> inputs);
+  RuntimeStatus checkDerivedDims(std::span<const tessera_const_buffer> inputs);
   /// Shortens the grids and lays out the arena for the number of rows that the run has of each range.
-  void followRanges(std::span<const tessera_const_buffer> inputs);
-  void cutGrids();
-  std::span<const LiveCut> cutsOf(const Call& call) const {
-    return {bound_[variant_].cuts.data() + call.first_cut, static_cast<size_t>(call.num_cuts)};
+  void deriveDims(std::span<const tessera_const_buffer> inputs);
+  void boundGrids();
+  std::span<const EvaluatedGridBound> gridBoundsOf(const Call& call) const {
+    return {bound_[variant_].cuts.data() + call.first_cut, static_cast<size_t>(call.num_grid_bounds)};
   }
   /// Extents of an input in this run, after its counts have been checked.
   std::span<const int64_t> extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,

@@ -15,7 +15,7 @@
 #include "proto/version/version.h"
 
 using tessera::compiler::ArtifactFile;
-using tessera::compiler::FollowedSizes;
+using tessera::compiler::DerivedDims;
 using tessera::compiler::GuardedMemory;
 using tessera::compiler::LoadedArtifact;
 using tessera::compiler::PreparedWeights;
@@ -391,7 +391,7 @@ tessera_status tessera_artifact_complete_sizes(const tessera_artifact* artifact,
   return ofVariant(artifact, variant, [&](const tessera_module&, const tessera_module_variant& tables) {
     if (num_dimensions != static_cast<size_t>(tables.num_dimensions)) return invalid("there is not one size for each");
     if (num_dimensions > 0 && !sizes) return invalid("the place for the sizes is null");
-    return guarded([&] { return FollowedSizes(tables).complete({sizes, num_dimensions}); });
+    return guarded([&] { return DerivedDims(tables).complete({sizes, num_dimensions}); });
   });
 }
 
@@ -504,7 +504,7 @@ tessera_status tessera_session_run_guarded(tessera_session* session, const tesse
     return invalid("the session or a list of buffers is null");
   }
   if (guard != TESSERA_GUARD_FRONT && guard != TESSERA_GUARD_BACK) return invalid("guard is neither front nor back");
-  const auto end = guard == TESSERA_GUARD_FRONT ? GuardedMemory::End::kFront : GuardedMemory::End::kBack;
+  const auto end = guard == TESSERA_GUARD_FRONT ? GuardedMemory::End::kFront : GuardedMemory::End::kOppositeShare;
   return guarded([&] {
     std::shared_ptr<Session> current = session->current();
     RuntimeStatus status = current->runGuarded({inputs, num_inputs}, {outputs, num_outputs}, end);

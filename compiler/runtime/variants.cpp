@@ -59,7 +59,7 @@ bool fits(const tessera_module_variant& variant, const VariantQuery& query) {
 }
 
 /// The product of the greatest sizes of a variant's ranges.
-double roomOf(const tessera_module_variant& variant) {
+double capacityOf(const tessera_module_variant& variant) {
   double room = 1;
   for (int32_t d = 0; d < variant.num_dimensions; ++d) {
     if (variant.dimensions[d].size < 0) room *= -static_cast<double>(variant.dimensions[d].size);
@@ -143,7 +143,7 @@ RuntimeStatus findVariant(const tessera_module& module, const VariantQuery& quer
     if (!fits(module.variants[v], query)) continue;
     if (count > 0 && !asked.empty() && sameButRanges(module.variants[v], module.variants[found])) {
       // Of those that are large enough, the smallest.
-      if (roomOf(module.variants[v]) < roomOf(module.variants[found])) found = v;
+      if (capacityOf(module.variants[v]) < capacityOf(module.variants[found])) found = v;
       continue;
     }
     if (count++ == 0) found = v;

@@ -24,13 +24,13 @@ struct KernelTraits {
   /// outermost sum may be cut into blocks, the number of sums is limited by the registers, and there is time to
   /// prefetch operands of a region's next slices.
   bool streams = false;
-  bool fetches = false;           ///< may prefetch its next operands
-  bool fetches_vectors = false;   ///< may also prefetch the vectors of later steps
-  bool interleaves = false;       ///< may order the points of a step by the depth of their operations
-  int least_points = 1;           ///< in vectors of results in a tile
-  int least_steps = 1;            ///< in iterations of the innermost sum in a tile
-  bool writes_out = true;         ///< emits the steps of a tile one by one; otherwise an instruction performs them
-  std::string_view instead = {};  ///< another kernel that runs the same nests with the same tiles
+  bool fetches = false;             ///< may prefetch its next operands
+  bool prefetches_vectors = false;  ///< may also prefetch the vectors of later steps
+  bool interleaves = false;         ///< may order the points of a step by the depth of their operations
+  int least_points = 1;             ///< in vectors of results in a tile
+  int least_steps = 1;              ///< in iterations of the innermost sum in a tile
+  bool unrolls_steps = true;        ///< emits the steps of a tile one by one; otherwise an instruction performs them
+  std::string_view instead = {};    ///< another kernel that runs the same nests with the same tiles
   /// Kernels that run the same nests with vectors along another parallel loop, or along a reduction loop; empty: none.
   /// For a product the vector loop determines which operand is broadcast and which is packed, so it is not moved alone.
   std::string_view staying = {}, summing = {};
@@ -46,14 +46,14 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
     {.name = words::kReduction,
      .weight = 2,
      .fetches = true,
-     .fetches_vectors = true,
+     .prefetches_vectors = true,
      .interleaves = true,
      .staying = words::kReduction,
      .summing = words::kHorizontal},
     {.name = words::kHorizontal,
      .weight = 2,
      .fetches = true,
-     .fetches_vectors = true,
+     .prefetches_vectors = true,
      .interleaves = true,
      .staying = words::kReduction,
      .summing = words::kHorizontal},
@@ -61,7 +61,7 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
      .weight = 3,
      .streams = true,
      .fetches = true,
-     .fetches_vectors = true,
+     .prefetches_vectors = true,
      .interleaves = true,
      .instead = words::kSliding},
     {.name = words::kSliding,
@@ -71,8 +71,8 @@ inline constexpr std::array<KernelTraits, 13> kKernels{{
      .least_points = 2,
      .least_steps = 2,
      .instead = words::kOuterProduct},
-    {.name = words::kDot, .weight = 3, .fetches = true, .fetches_vectors = true, .interleaves = true},
-    {.name = words::kTiles, .weight = 3, .writes_out = false},
+    {.name = words::kDot, .weight = 3, .fetches = true, .prefetches_vectors = true, .interleaves = true},
+    {.name = words::kTiles, .weight = 3, .unrolls_steps = false},
     {.name = words::kTransform, .tile = KernelTraits::Tile::kWholeBlock, .weight = 2},
     {.name = words::kPack, .runs = KernelTraits::Runs::kCopy, .weight = 0},
     {.name = words::kSharedPack, .runs = KernelTraits::Runs::kCopy, .weight = 0},

@@ -25,7 +25,7 @@ class Evolutionary final : public Search {
     return population[best];
   }
 
-  std::optional<Candidate> invent() override {
+  std::optional<Candidate> proposeNonNeighbour() override {
     const size_t one = parent();
     if (points_.size() > 1 && share(random_) < kInherits) return inherit(one, parent());
     const size_t steps = 1 + below(random_, kMostSteps);

@@ -82,7 +82,7 @@ std::string badFetch(const v1::Kernel& kernel) {
   const KernelTraits& traits = traitsOf(kernel.variant());
   if (!traits.fetches) return "only sums of vectors fetch anything";
   if (fetch.rows() && kernel.reductions_size() < 2) return "rows are fetched an iteration of an outer sum ahead";
-  if (fetch.ahead() > 0 && !traits.fetches_vectors) return "the kernel fetches no vectors ahead";
+  if (fetch.ahead() > 0 && !traits.prefetches_vectors) return "the kernel fetches no vectors ahead";
   return "";
 }
 
@@ -170,7 +170,7 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
           std::ranges::any_of(leaf.loops(), [&](const v1::Loop& loop) { return loop.dimension() == key.second; });
       if (!walked && tileAlong(kernel, key.second) != extent) return "no loop goes over all tiles";
     }
-  if (kernel.interleaved() && !mayInterleave(kernel)) return "there are no points whose operations are interleaved";
+  if (kernel.interleaved() && !canInterleave(kernel)) return "there are no points whose operations are interleaved";
   for (const std::string& reason : {badLoops(leaf, extents_), badFetch(kernel), badStages(leaf)})
     if (!reason.empty()) return reason;
   return "";

@@ -270,8 +270,8 @@ class Told final : public Search {
 
   size_t from = 0;
   std::vector<double> rewards;
-  using Search::drawStart;
   using Search::kRefused;
+  using Search::sampleStart;
 
  private:
   size_t chooseStart(const std::vector<size_t>& /*points*/) override { return from; }
@@ -299,7 +299,7 @@ TEST(Search, StartsAreDrawnByHowMuchTheBestIsFaster) {
   search.observe(*candidate, {1.25});
   int slower = 0;
   constexpr int kDraws = 20'000;
-  for (int draw = 0; draw < kDraws; ++draw) slower += search.drawStart({0, 1}) == 0 ? 1 : 0;
+  for (int draw = 0; draw < kDraws; ++draw) slower += search.sampleStart({0, 1}) == 0 ? 1 : 0;
   const double odds = std::exp(-8 * (1.25 - 1) / 1.25);
   EXPECT_NEAR(static_cast<double>(slower) / kDraws, odds / (1 + odds), 0.01);
 }

@@ -36,7 +36,7 @@ class ModelGuided final : public Search {
     if (fitted.ok()) model_ = std::make_unique<CostModel>(*std::move(fitted));
   }
 
-  std::optional<Candidate> invent() override {
+  std::optional<Candidate> proposeNonNeighbour() override {
     if (!model_ || share(random_) < kAnywhere) return std::nullopt;
     std::vector<Candidate> pool;
     for (const size_t point : fastest(kFastest))

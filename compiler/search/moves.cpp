@@ -81,10 +81,10 @@ void orderPoints(v1::Kernel& kernel) {
       points.insert(!points.empty() && points.back() == kernel.vector_loop() ? points.end() - 1 : points.end(), point);
   kernel.clear_points();
   for (const std::string& point : points) kernel.add_points(point);
-  if (!mayInterleave(kernel)) kernel.clear_interleaved();
+  if (!canInterleave(kernel)) kernel.clear_interleaved();
 }
 
-bool mayInterleave(const v1::Kernel& kernel) {
+bool canInterleave(const v1::Kernel& kernel) {
   int64_t points = 1;
   for (const v1::Extent& extent : kernel.tile())
     if (!sums(extent.dimension())) points *= pointsAlong(kernel, extent);
@@ -101,8 +101,8 @@ bool setVariant(v1::Tile& leaf, std::string_view variant) {
   v1::Kernel& kernel = *leaf.mutable_kernel();
   if (kernel.variant() == variant) return false;
   kernel.set_variant(std::string(variant));
-  if (!mayInterleave(kernel)) kernel.clear_interleaved();
-  if (traitsOf(variant).fetches_vectors || !kernel.has_fetch()) return true;
+  if (!canInterleave(kernel)) kernel.clear_interleaved();
+  if (traitsOf(variant).prefetches_vectors || !kernel.has_fetch()) return true;
   // The new kernel prefetches no vectors; an empty message would not be accepted.
   kernel.mutable_fetch()->set_ahead(0);
   if (kernel.fetch().ByteSizeLong() == 0) kernel.clear_fetch();

@@ -28,7 +28,7 @@ int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent);
 void orderPoints(v1::Kernel& kernel);
 
 /// Whether the leaf may order the points of a step by the depth of their operations: it needs two or more points.
-bool mayInterleave(const v1::Kernel& kernel);
+bool canInterleave(const v1::Kernel& kernel);
 
 /// Removes loops of the leaf with a single iteration: those whose step is at least the loop's length.
 void dropWholeLoops(v1::Tile& leaf, const std::string& dimension, int64_t extent);

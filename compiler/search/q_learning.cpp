@@ -18,11 +18,11 @@ constexpr size_t kBatch = 32;
 constexpr int kStarts = 16;           // number drawn for a trial
 constexpr double kUnknownGain = 0.1;  // expected of an untried direction, so that it is tried early
 // share of the gain of its opposite that an untried direction is expected to lose, ...
-constexpr double kBack = 0.5;
-constexpr double kMostBack = 0.5;  // ... up to this
-constexpr double kMean = 2;        // weight of a direction's mean gain relative to the network, in trials
-constexpr double kAnywhere = 0.1;  // share of steps without the network
-constexpr double kMostReward = 2;  // bound, so that a lucky step does not dominate all others
+constexpr double kOppositeShare = 0.5;
+constexpr double kMostOpposite = 0.5;  // ... up to this
+constexpr double kMean = 2;            // weight of a direction's mean gain relative to the network, in trials
+constexpr double kAnywhere = 0.1;      // share of steps without the network
+constexpr double kMostReward = 2;      // bound, so that a lucky step does not dominate all others
 
 class QLearning final : public Search {
  public:
@@ -48,7 +48,8 @@ class QLearning final : public Search {
              (kMean + known->second.count);
     const auto back = actions_.find(nameOf(direction.opposite()));
     const auto gain = back == actions_.end() ? gains_.end() : gains_.find(back->second);
-    return kUnknownGain - (gain == gains_.end() ? 0 : kBack * std::clamp(gain->second.mean, -kMostBack, kMostBack));
+    return kUnknownGain -
+           (gain == gains_.end() ? 0 : kOppositeShare * std::clamp(gain->second.mean, -kMostOpposite, kMostOpposite));
   }
 
   /// The largest expected gain of a step from a point.
@@ -63,7 +64,7 @@ class QLearning final : public Search {
   /// without promising neighbours gives way to a slower one with a good direction.
   size_t chooseStart(const std::vector<size_t>& points) override {
     std::set<size_t> drawn;
-    for (int draw = 0; draw < kStarts; ++draw) drawn.insert(drawStart(points));
+    for (int draw = 0; draw < kStarts; ++draw) drawn.insert(sampleStart(points));
     const std::vector<size_t> starts(drawn.begin(), drawn.end());
     return starts[greatest(random_, starts.size(),
                            [&](size_t at) { return points_[starts[at]].speed * (1 + mostExpected(starts[at])); })];

@@ -33,7 +33,7 @@ Search::Search(const v1::Schedule& start, const SearchOptions& options)
     if (!sample.try_first) continue;
     if (sample.same_workload) {
       suggest(sample.schedule);
-    } else if (const auto carried = carriedOver(start, sample.schedule, legality_.extents())) {
+    } else if (const auto carried = transferSchedule(start, sample.schedule, legality_.extents())) {
       if (legality_.refusal(*carried).empty()) suggest(*carried);
     }
   }
@@ -78,7 +78,7 @@ void Search::addPoint(const v1::Schedule& schedule, double speed) {
 
 void Search::suggest(const v1::Schedule& schedule) { suggested_.push_back(schedule); }
 
-size_t Search::drawStart(const std::vector<size_t>& points) {
+size_t Search::sampleStart(const std::vector<size_t>& points) {
   std::vector<double> weights;
   double sum = 0;
   for (const size_t point : points) {
@@ -109,11 +109,11 @@ std::optional<Candidate> Search::propose() {
     std::vector<size_t> points;
     for (size_t point = 0; point < points_.size(); ++point)
       if (!points_[point].expanded || !points_[point].open.empty()) points.push_back(point);
-    if (auto invented = invent()) {
+    if (auto invented = proposeNonNeighbour()) {
       const std::string text = printSchedule(invented->schedule);
       if (auto taken = take(*std::move(invented), text)) return taken;
     }
-    // After invent(): a method may know trees that are no neighbours of any point.
+    // After proposeNonNeighbour(): a method may know trees that are no neighbours of any point.
     if (points.empty()) return std::nullopt;
     const size_t point = chooseStart(points);
     // Expanding the point has removed it from the candidates, so the loop ends.

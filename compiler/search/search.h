@@ -74,17 +74,17 @@ class Search {
     std::vector<Neighbour> open = {};  ///< untried neighbours, once expanded
   };
   /// The point from which to continue: one of `points` (at least one), which may have untried neighbours.
-  virtual size_t chooseStart(const std::vector<size_t>& points) { return drawStart(points); }
+  virtual size_t chooseStart(const std::vector<size_t>& points) { return sampleStart(points); }
   /// The untried neighbour of `point` to try next, out of at least one.
   virtual size_t chooseNeighbour(size_t point, const std::vector<Neighbour>& open) = 0;
   /// A tree that is not a neighbour of a point; called before a start is chosen.
-  virtual std::optional<Candidate> invent() { return std::nullopt; }
+  virtual std::optional<Candidate> proposeNonNeighbour() { return std::nullopt; }
   /// Learns from the gain along the candidate's direction, (E_e - E_p) / E_p, or kRefused if nothing ran. The new
   /// point, if there is one, is the last.
   virtual void learn(const Candidate& candidate, double reward) {}
 
   /// Draws a start as in the thesis: with E* the best speed, with probability exp(-gamma (E* - E_p) / E*).
-  size_t drawStart(const std::vector<size_t>& points);
+  size_t sampleStart(const std::vector<size_t>& points);
   /// The fastest points, at most `most`; among equally fast ones the earlier trial first.
   std::vector<size_t> fastest(size_t most) const;
   /// Neighbours that Legality does not refuse.

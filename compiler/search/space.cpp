@@ -247,7 +247,7 @@ class Neighbourhood {
             return true;
           });
     // Products have short bodies, which gain nothing from interleaving.
-    if (mayInterleave(tile.kernel()) && !traitsOf(tile.kernel().variant()).streams)
+    if (canInterleave(tile.kernel()) && !traitsOf(tile.kernel().variant()).streams)
       add({"fetch", path, "points", "interleaved"}, position, [&](v1::Schedule&, v1::Tile& leaf) {
         leaf.mutable_kernel()->set_interleaved(!leaf.kernel().interleaved());
         return true;
@@ -312,15 +312,15 @@ class Neighbourhood {
 }  // namespace
 
 Direction Direction::opposite() const {
-  static constexpr std::pair<const char*, const char*> kBack[] = {{"x", "/"}, {"/", "x"},       {"+", "-"},
-                                                                  {"-", "+"}, {"next", "last"}, {"last", "next"}};
+  static constexpr std::pair<const char*, const char*> kOppositeShare[] = {
+      {"x", "/"}, {"/", "x"}, {"+", "-"}, {"-", "+"}, {"next", "last"}, {"last", "next"}};
   Direction back = *this;
   if (kind == "pair") {
     const std::vector<std::string> loops = absl::StrSplit(dimension, ' ');
     back.dimension = absl::StrCat(loops.back(), " ", loops.front());
     return back;
   }
-  for (const auto& [forth, reverse] : kBack) {
+  for (const auto& [forth, reverse] : kOppositeShare) {
     if (!change.starts_with(forth)) continue;
     back.change = absl::StrCat(reverse, change.substr(std::string_view(forth).size()));
     return back;

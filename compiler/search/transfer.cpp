@@ -57,12 +57,12 @@ void takeNames(google::protobuf::RepeatedPtrField<std::string>& mine,
 
 void takeFetch(v1::Kernel& mine, const v1::Kernel& other) {
   v1::Fetch& fetch = *mine.mutable_fetch();  // prefetches between slices depend on the shapes and are kept
-  fetch.set_ahead(traitsOf(mine.variant()).fetches_vectors ? other.fetch().ahead() : 0);
+  fetch.set_ahead(traitsOf(mine.variant()).prefetches_vectors ? other.fetch().ahead() : 0);
   fetch.set_rows(other.fetch().rows());
   fetch.set_panel(other.fetch().panel());
   fetch.set_results(other.fetch().results());
   if (fetch.ByteSizeLong() == 0) mine.clear_fetch();
-  mine.set_interleaved(other.interleaved() && mayInterleave(mine));
+  mine.set_interleaved(other.interleaved() && canInterleave(mine));
 }
 
 class Carrier {
@@ -123,7 +123,8 @@ class Carrier {
 
 }  // namespace
 
-std::optional<v1::Schedule> carriedOver(const v1::Schedule& start, const v1::Schedule& other, const Extents& extents) {
+std::optional<v1::Schedule> transferSchedule(const v1::Schedule& start, const v1::Schedule& other,
+                                             const Extents& extents) {
   v1::Schedule carried = start, model = other;
   std::vector<v1::Tile*> mine, others;
   collect(*carried.mutable_phases(), mine);

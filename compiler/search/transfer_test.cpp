@@ -27,14 +27,14 @@ const char* const kKnown =
 
 TEST(Transfer, ATreeKeepsItsDecisionsWithinTheOtherShape) {
   const auto carried =
-      carriedOver(parsed(kStart), parsed(kKnown), {{{0, "i0"}, 61}, {{0, "i1"}, 700}, {{0, "r2"}, 500}});
+      transferSchedule(parsed(kStart), parsed(kKnown), {{{0, "i0"}, 61}, {{0, "i1"}, 700}, {{0, "r2"}, 500}});
   ASSERT_TRUE(carried);
   EXPECT_EQ(printSchedule(*carried), printSchedule(parsed(kKnown)));
 }
 
 TEST(Transfer, WhatIsLongerThanTheLoopsIsCut) {
   const auto carried =
-      carriedOver(parsed(kStart), parsed(kKnown), {{{0, "i0"}, 7}, {{0, "i1"}, 700}, {{0, "r2"}, 100}});
+      transferSchedule(parsed(kStart), parsed(kKnown), {{{0, "i0"}, 7}, {{0, "i1"}, 700}, {{0, "r2"}, 100}});
   ASSERT_TRUE(carried);
   const std::string text = printSchedule(*carried);
   EXPECT_THAT(text, testing::HasSubstr("tile i0:7,i1:32"));
@@ -43,12 +43,12 @@ TEST(Transfer, WhatIsLongerThanTheLoopsIsCut) {
 }
 
 TEST(Transfer, OtherNestsOrNothingNewGiveNothing) {
-  EXPECT_FALSE(carriedOver(parsed(kStart), parsed(kStart), {}));
+  EXPECT_FALSE(transferSchedule(parsed(kStart), parsed(kStart), {}));
   const v1::Schedule across =
       parsed("vectors 512\n[i0:Tp/4 i1:Tp/16] elementwise nest 0 vectors i1 x16 tile i0:4,i1:16\n");
-  EXPECT_FALSE(carriedOver(parsed(kStart), across, {})) << "it sums nothing";
+  EXPECT_FALSE(transferSchedule(parsed(kStart), across, {})) << "it sums nothing";
   const v1::Schedule two = parsed(std::string(kKnown) + "[i0:Tp/1] scalar nest 1\n");
-  EXPECT_FALSE(carriedOver(parsed(kStart), two, {}));
+  EXPECT_FALSE(transferSchedule(parsed(kStart), two, {}));
 }
 
 TEST(Transfer, WhatIsKnownComesFirstInItsOrder) {

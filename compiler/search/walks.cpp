@@ -29,7 +29,7 @@ class EveryDirection final : public Search {
 
  private:
   size_t chooseStart(const std::vector<size_t>& points) override {
-    if (openOf(start_).empty()) start_ = drawStart(points);
+    if (openOf(start_).empty()) start_ = sampleStart(points);
     return start_;
   }
   size_t chooseNeighbour(size_t /*point*/, const std::vector<Neighbour>& /*open*/) override { return 0; }

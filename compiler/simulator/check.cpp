@@ -212,7 +212,7 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
       const double allowed = bound * sum.magnitudes;
       checked.largest_error = std::max(checked.largest_error, std::isnan(error) ? INFINITY : error);
       const double share = error == 0 ? 0 : error / allowed;
-      checked.largest_share = std::max(checked.largest_share, std::isnan(share) ? INFINITY : share);
+      checked.largest_error_ratio = std::max(checked.largest_error_ratio, std::isnan(share) ? INFINITY : share);
       if (!(error <= allowed)) {
         wrong(sum.element, absl::StrCat(" is ", is, ", not ", sum.value, "; the bound is ", allowed));
       }
@@ -228,10 +228,10 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
 
 absl::StatusOr<Checked> check(const Program& program, uint64_t seed, int64_t most_points) {
   constexpr int64_t kMostParts = 1 << 24;
-  constexpr double kPatience = 64;  // largest size of one tile, as a multiple of `most_points`
+  constexpr double kReconnectTimeout = 64;  // largest size of one tile, as a multiple of `most_points`
   double points = 0;
   const std::vector<Chosen> chosen = choose(program, static_cast<double>(most_points), points);
-  if (points > kPatience * static_cast<double>(most_points)) {
+  if (points > kReconnectTimeout * static_cast<double>(most_points)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("one tile of its result takes ", points, " points; ", most_points, " are asked for"));
   }

@@ -8,7 +8,7 @@ namespace tessera::compiler::simulator {
 struct Checked {
   int64_t results = 0, of = 0;  ///< elements of the destination that were computed and compared, and their total number
   double largest_error = 0;     ///< of floating-point results: largest distance from the exact sum
-  double largest_share = 0;     ///< largest error divided by its bound; above 1 is wrong
+  double largest_error_ratio = 0;  ///< largest error divided by its bound; above 1 is wrong
   /// number of wrong elements: integers that differ, numbers beyond their bound, missing results
   int64_t wrong = 0;
   std::string first_wrong;  ///< description of the first wrong element

@@ -87,7 +87,7 @@ TEST(Check, OfALargeOperatorTilesAreComputedWhole) {
   EXPECT_GT(some.results, 1000);
   EXPECT_EQ(some.of, 3000 * 2000);
   EXPECT_GT(some.largest_error, 0);  // numbers that need rounding
-  EXPECT_LT(some.largest_share, 1);
+  EXPECT_LT(some.largest_error_ratio, 1);
 }
 
 }  // namespace

@@ -25,11 +25,11 @@ constexpr int64_t kMostBlockElements = 1 << 20;  // for one operand of an instru
 
 class Lowering {
  public:
-  Lowering(Choice choice, const v1::Target& target, const Manner& manner)
+  Lowering(Choice choice, const v1::Target& target, const LoweringOptions& manner)
       : target_(target),
         manner_(manner),
         intrinsic_(choice.intrinsic),
-        stages_(intrinsic::stagesOf(choice.intrinsic, target)) {
+        stages_(intrinsic::costLevelsOf(choice.intrinsic, target)) {
     program_.choice = std::move(choice);
   }
 
@@ -190,9 +190,9 @@ class Lowering {
     const int last = static_cast<int>(tiling().size()) - 1;
     for (int level = last; level > 0; --level) {
       add(false, level);
-      if (!manner_.sums_inside) add(true, level);
+      if (!manner_.reductions_innermost) add(true, level);
     }
-    for (int level = last; level > 0 && manner_.sums_inside; --level) add(true, level);
+    for (int level = last; level > 0 && manner_.reductions_innermost; --level) add(true, level);
   }
 
   bool walks(size_t operand, int dimension) const {
@@ -386,12 +386,12 @@ class Lowering {
     Choice& choice = program_.choice;
     TESSERA_ASSIGN_OR_RETURN(
         choice.price,
-        intrinsic::PriceModel(choice.software, choice.intrinsic, choice.mapping, target_).of(choice.tiling));
+        intrinsic::MappingCostModel(choice.software, choice.intrinsic, choice.mapping, target_).of(choice.tiling));
     return absl::OkStatus();
   }
 
   const v1::Target& target_;
-  Manner manner_;
+  LoweringOptions manner_;
   const v1::Intrinsic intrinsic_;
   const std::vector<intrinsic::Stage> stages_;
   std::vector<intrinsic::Route> routes_;
@@ -403,7 +403,7 @@ class Lowering {
 
 }  // namespace
 
-absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const Manner& manner) {
+absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const LoweringOptions& manner) {
   return Lowering(std::move(choice), target, manner).run();
 }
 

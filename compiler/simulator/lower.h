@@ -5,10 +5,10 @@
 namespace tessera::compiler::simulator {
 
 /// Options for lowering a tiling to a program.
-struct Manner {
+struct LoweringOptions {
   /// All reduction loops inside of all other loops, so that a result's tile is the innermost one; otherwise the
   /// reductions of each level are inside of that level's parallel loops, so that tiles of sources are read more often.
-  bool sums_inside = false;
+  bool reductions_innermost = false;
   /// Shrinks tiles until every buffer that is refilled has a second copy (double buffering); otherwise second copies
   /// are made only where they fit.
   bool overlap = false;
@@ -17,6 +17,6 @@ struct Manner {
 /// Lowers a mapping with its tiling to a program; shrinks tiles that do not fit. Fails with FAILED_PRECONDITION, naming
 /// the memory and the operand, if not even single blocks fit, or naming what the operator or the instruction needs that
 /// no program supports. `target` must pass validateTarget.
-absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const Manner& manner = {});
+absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const LoweringOptions& manner = {});
 
 }  // namespace tessera::compiler::simulator

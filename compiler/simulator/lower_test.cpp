@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr char kProduct[] = "O[i, j] += A[i, k] * B[k, j]";
 
 Program firstProgram(const v1::Target& chip, const intrinsic::Nest& nest, const std::string& instruction,
-                     const Manner& manner = {}) {
+                     const LoweringOptions& manner = {}) {
   const Candidates candidates = candidatesOf(nest, chip, {.instruction = instruction, .typed = false}).value();
   return lower(candidates.choices.front(), chip, manner).value();
 }
@@ -34,9 +34,9 @@ TEST(Lower, APrintedProgramSaysWhatIsWhereAndWhatMoves) {
 TEST(Lower, EveryMannerFitsEveryMemory) {
   const v1::Target chip = testing::chipOf(testing::madeUpChip());
   const intrinsic::Nest nest = testing::nestOf(kProduct, {61, 37, 83});
-  for (const bool sums_inside : {false, true}) {
+  for (const bool reductions_innermost : {false, true}) {
     for (const bool overlap : {false, true}) {
-      const Program program = firstProgram(chip, nest, "mul.4x2x4", {sums_inside, overlap});
+      const Program program = firstProgram(chip, nest, "mul.4x2x4", {reductions_innermost, overlap});
       EXPECT_TRUE(checkBuffers(program).ok()) << checkBuffers(program);
       for (const Buffer& buffer : program.buffers) {
         const Memory& memory = program.memories[buffer.memory];

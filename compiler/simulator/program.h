@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/intrinsic/choice.h"
+#include "compiler/intrinsic/tiling_choice.h"
 
 /// An operator as a program of a described accelerator: loops, explicit copies between its memories, instruction calls.
 /// A plain value: changing it changes what runs.

@@ -86,16 +86,17 @@ absl::StatusOr<Candidates> candidatesOf(const Nest& software, const v1::Target& 
   for (auto& [choice, converted] : found) {
     if (converted == candidates.converted) candidates.choices.push_back(std::move(choice));
   }
-  sortByPrice(candidates.choices);
+  sortByCost(candidates.choices);
   return candidates;
 }
 
 absl::StatusOr<std::pair<Program, Timeline>> fastest(const Choice& choice, const v1::Target& target) {
   // Replaced by the first result, or by the last error.
   absl::StatusOr<std::pair<Program, Timeline>> best = absl::UnknownError("");
-  for (const bool sums_inside : {false, true}) {
+  for (const bool reductions_innermost : {false, true}) {
     for (const bool overlap : {false, true}) {
-      absl::StatusOr<Program> program = lower(choice, target, {.sums_inside = sums_inside, .overlap = overlap});
+      absl::StatusOr<Program> program =
+          lower(choice, target, {.reductions_innermost = reductions_innermost, .overlap = overlap});
       absl::StatusOr<Timeline> timeline = program.ok() ? timelineOf(*program) : program.status();
       if (!timeline.ok()) {
         if (!best.ok()) best = timeline.status();

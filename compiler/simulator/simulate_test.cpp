@@ -100,9 +100,9 @@ TEST(Simulate, EveryMappingInEveryMannerComputesTheSame) {
     const Candidates candidates = candidatesOf(nest, chip, {.instruction = instruction, .typed = false}).value();
     EXPECT_GE(candidates.choices.size(), 35u);
     for (const intrinsic::Choice& choice : candidates.choices) {
-      for (const bool sums_inside : {false, true}) {
+      for (const bool reductions_innermost : {false, true}) {
         for (const bool overlap : {false, true}) {
-          const Program program = lower(choice, chip, {sums_inside, overlap}).value();
+          const Program program = lower(choice, chip, {reductions_innermost, overlap}).value();
           const Checked checked = check(program, 5, 1 << 20).value();
           ASSERT_TRUE(checked.right()) << checked.first_wrong << "\n" << print(program);
           ASSERT_TRUE(checked.whole());
@@ -121,8 +121,8 @@ TEST(Simulate, LayersOfNetworksFitEveryMemory) {
           candidatesOf(nest, *findBuiltinTarget(chip), {.instruction = instruction, .typed = false});
       if (!candidates.ok()) continue;
       for (const bool overlap : {false, true}) {
-        const auto program =
-            lower(candidates->choices.front(), *findBuiltinTarget(chip), {.sums_inside = false, .overlap = overlap});
+        const auto program = lower(candidates->choices.front(), *findBuiltinTarget(chip),
+                                   {.reductions_innermost = false, .overlap = overlap});
         ASSERT_TRUE(program.ok()) << chip << " " << standard.name << " " << program.status();
         EXPECT_TRUE(checkBuffers(*program).ok()) << standard.name << " " << checkBuffers(*program);
       }

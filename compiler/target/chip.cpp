@@ -79,7 +79,7 @@ int64_t matrixChannelsOf(const v1::Target& target) {
 
 }  // namespace
 
-v1::Prices completedPrices(const v1::Target& target) {
+v1::Prices completedCostParameters(const v1::Target& target) {
   v1::Prices prices = defaultsOf(v1::Target::X86_64)->prices();
   if (const v1::Target* own = defaultsOf(target.family()); own && own->family() != v1::Target::X86_64)
     prices.MergeFrom(own->prices());
@@ -100,7 +100,7 @@ v1::Target completedTarget(v1::Target target) {
     if (unit.ops_per_cycle() <= 0) unit.set_ops_per_cycle(4.0 * lanes);  // two multiply-adds
   }
   completeMemory(target, base);
-  *target.mutable_prices() = completedPrices(target);
+  *target.mutable_prices() = completedCostParameters(target);
   return target;
 }
 

@@ -18,7 +18,7 @@ namespace tessera::compiler {
 v1::Target completedTarget(v1::Target target);
 
 /// The target's cost parameters, completed in the same way.
-v1::Prices completedPrices(const v1::Target& target);
+v1::Prices completedCostParameters(const v1::Target& target);
 
 /// A chip as planning code sees it: one value built from a description, and the only source of machine figures. If a
 /// plan needs a fact that has no query here, add a query; a figure fitted to a machine is a field of v1::Prices. Bytes,
@@ -56,7 +56,7 @@ class Chip {
   int cores() const { return target_.units(0).count(); }
   /// Number of parts into which a phase is cut so that every core has work: at least the number of cores, or as many as
   /// divide the work evenly.
-  int64_t enoughParts() const { return std::max<int64_t>(prices().grid().few_parts(), cores()); }
+  int64_t hasEnoughParts() const { return std::max<int64_t>(prices().grid().few_parts(), cores()); }
   int threadsPerCore() const { return target_.units(0).threads(); }
   int vectorBits() const { return target_.registers().vector_bits(); }
   int vectorRegisters() const { return target_.registers().vector_count(); }
@@ -97,7 +97,7 @@ class Chip {
   /// if there is no second one.
   const Level& second() const;
   /// The level, cache or not, from which data missing in the near level is loaded.
-  const Level& behindNear() const { return levels_[levels_.size() > 1 ? 1 : 0]; }
+  const Level& beyondNear() const { return levels_[levels_.size() > 1 ? 1 : 0]; }
   /// The farthest level that belongs to one core alone and has another level beyond it; none if all levels are shared.
   std::optional<size_t> ownLevel() const;
   /// The nearest level of at least `bytes` bytes, however many cores share it; the last level if none is that large.
@@ -124,7 +124,7 @@ class Chip {
   static bool cutsSum(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
   /// Whether the vectors of consecutive steps, `filled` bytes each and `apart` bytes apart, are far from each other.
   /// Vectors that are closer, or that fill half of the distance, are as good as a panel.
-  bool areSpread(int64_t apart, int64_t filled) const {
+  bool isEvenlyDistributed(int64_t apart, int64_t filled) const {
     return apart > std::max(prices().fetches().near_lines() * near().line_bytes, 2 * filled);
   }
 

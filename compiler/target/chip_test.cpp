@@ -67,12 +67,12 @@ TEST(Chip, SaysWhichSumsAreCutAndWhichVectorsLieApart) {
   EXPECT_FALSE(Chip::cutsSum(1536, 1024));
   EXPECT_TRUE(Chip::cutsSum(1537, 1024));
   v1::Target target;
-  EXPECT_FALSE(Chip(target).areSpread(4 * 64, 0));
-  EXPECT_TRUE(Chip(target).areSpread(4 * 64 + 1, 0));
-  EXPECT_FALSE(Chip(target).areSpread(1000, 500)) << "they fill half of what is between";
-  EXPECT_TRUE(Chip(target).areSpread(1000, 499));
+  EXPECT_FALSE(Chip(target).isEvenlyDistributed(4 * 64, 0));
+  EXPECT_TRUE(Chip(target).isEvenlyDistributed(4 * 64 + 1, 0));
+  EXPECT_FALSE(Chip(target).isEvenlyDistributed(1000, 500)) << "they fill half of what is between";
+  EXPECT_TRUE(Chip(target).isEvenlyDistributed(1000, 499));
   target.mutable_prices()->mutable_fetches()->set_near_lines(8);
-  EXPECT_FALSE(Chip(target).areSpread(8 * 64, 0));
+  EXPECT_FALSE(Chip(target).isEvenlyDistributed(8 * 64, 0));
 }
 
 TEST(Chip, SetsAndSpansOfCaches) {
@@ -102,7 +102,7 @@ TEST(Chip, SharesOfLevels) {
   v1::Target crowded = server.target();
   crowded.mutable_prices()->mutable_memory()->set_staying_share(0.25);
   EXPECT_EQ(Chip(crowded).stayingBytes(own), own.capacity_bytes / 4);
-  EXPECT_EQ(completedPrices(crowded).memory().staying_share(), 0.25);
+  EXPECT_EQ(completedCostParameters(crowded).memory().staying_share(), 0.25);
   EXPECT_EQ(server.ownLevel(), 1);
   EXPECT_EQ(server.levelHolding(2 << 20).name, "L3");
   EXPECT_EQ(server.levelHolding(1e12).name, "DRAM");
@@ -113,14 +113,14 @@ TEST(Chip, TwoLevelsAreEnough) {
   target.mutable_memory()->DeleteSubrange(1, 2);
   const Chip chip(target);
   EXPECT_EQ(chip.second().name, "L1") << "blocks stay in the only cache there is";
-  EXPECT_EQ(chip.behindNear().name, "DRAM");
-  EXPECT_EQ(chip.behindNear().sustained_per_cycle, chip.behindNear().bytes_per_cycle);
+  EXPECT_EQ(chip.beyondNear().name, "DRAM");
+  EXPECT_EQ(chip.beyondNear().sustained_per_cycle, chip.beyondNear().bytes_per_cycle);
   EXPECT_EQ(chip.farBytes(), 2 * chip.near().capacity_bytes);
   EXPECT_EQ(chip.ownLevel(), 0);
   target.mutable_memory()->DeleteSubrange(0, 1);
   const Chip bare(target);
   EXPECT_EQ(bare.ownLevel(), std::nullopt);
-  EXPECT_EQ(bare.behindNear().name, "DRAM");
+  EXPECT_EQ(bare.beyondNear().name, "DRAM");
 }
 
 TEST(Chip, WhatACoreStartsInACycle) {

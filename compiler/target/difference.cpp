@@ -70,11 +70,11 @@ std::vector<TargetDifference> differencesOf(const v1::Target& left, const v1::Ta
   return found;
 }
 
-std::vector<PriceText> pricesOf(const v1::Target& target) {
+std::vector<CostParameterText> costParametersOf(const v1::Target& target) {
   std::map<std::string, std::string> all, own;
   flatten(completedTarget(target).prices(), "", all);
   flatten(target.prices(), "", own);
-  std::vector<PriceText> prices;
+  std::vector<CostParameterText> prices;
   for (const auto& [field, value] : all) prices.push_back({field, value, own.contains(field)});
   return prices;
 }

@@ -19,12 +19,12 @@ struct TargetDifference {
 std::vector<TargetDifference> differencesOf(const v1::Target& left, const v1::Target& right);
 
 /// One of the chip's cost parameters (v1::Prices).
-struct PriceText {
+struct CostParameterText {
   std::string field, value;  ///< "steps.phase_cycles", "2700"
   bool own = false;          ///< set by the description, not by the family
 };
 
 /// All of them, sorted.
-std::vector<PriceText> pricesOf(const v1::Target& target);
+std::vector<CostParameterText> costParametersOf(const v1::Target& target);
 
 }  // namespace tessera::compiler

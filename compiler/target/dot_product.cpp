@@ -180,7 +180,7 @@ google::protobuf::RepeatedPtrField<v1::Intrinsic> usableInstructions(const v1::T
   for (v1::Intrinsic& each : instructionsOf(target)) {
     if (!dotProductOf(each) && !isMultiplyAdd(each) && !isTileProduct(each) && !pairProductOf(each)) continue;
     if (each.features().empty()) *each.mutable_features() = featuresOfEmission(each.emit());
-    if (featuresToAskFor(target, each).empty()) *usable.Add() = std::move(each);
+    if (featuresToCheckAtRunTime(target, each).empty()) *usable.Add() = std::move(each);
   }
   return usable;
 }

@@ -82,7 +82,7 @@ std::vector<v1::Intrinsic> instructionsOf(const v1::Target& target) {
   return all;
 }
 
-std::vector<std::string> featuresToAskFor(const v1::Target& target, const v1::Intrinsic& intrinsic) {
+std::vector<std::string> featuresToCheckAtRunTime(const v1::Target& target, const v1::Intrinsic& intrinsic) {
   std::vector<std::string> missing;
   for (const std::string& feature : intrinsic.features()) {
     const auto& required = target.code().features();

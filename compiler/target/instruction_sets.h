@@ -30,6 +30,6 @@ std::vector<v1::Intrinsic> instructionsOf(const v1::Target& target);
 
 /// Features that the instruction needs and the chip's code does not require: a program must check the host for them
 /// first.
-std::vector<std::string> featuresToAskFor(const v1::Target& target, const v1::Intrinsic& intrinsic);
+std::vector<std::string> featuresToCheckAtRunTime(const v1::Target& target, const v1::Intrinsic& intrinsic);
 
 }  // namespace tessera::compiler

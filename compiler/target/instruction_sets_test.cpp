@@ -56,14 +56,14 @@ TEST(InstructionSets, ChipsHaveThoseOfTheirFeaturesTheirCpuAndTheirNames) {
 TEST(InstructionSets, WhatCodeDoesNotRequireIsAskedForAtRunTime) {
   v1::Target chip = *findBuiltinTarget("sapphirerapids");
   for (const v1::Intrinsic& intrinsic : instructionsOf(chip))
-    EXPECT_THAT(featuresToAskFor(chip, intrinsic), IsEmpty()) << intrinsic.name();
+    EXPECT_THAT(featuresToCheckAtRunTime(chip, intrinsic), IsEmpty()) << intrinsic.name();
   auto* features = chip.mutable_code()->mutable_features();
   features->erase(std::remove_if(features->begin(), features->end(),
                                  [](const std::string& feature) { return feature.starts_with("amx-"); }),
                   features->end());
   for (const v1::Intrinsic& intrinsic : instructionsOf(chip)) {
     const bool amx = intrinsic.name().starts_with("tdp");
-    EXPECT_EQ(featuresToAskFor(chip, intrinsic).empty(), !amx) << intrinsic.name();
+    EXPECT_EQ(featuresToCheckAtRunTime(chip, intrinsic).empty(), !amx) << intrinsic.name();
   }
 }
 

@@ -105,12 +105,12 @@ TEST(Difference, PricesOfTheFamilyCount) {
   const auto found = differencesOf(left, right);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].field, "prices.steps.phase_cycles");
-  const auto prices = pricesOf(right);
+  const auto prices = costParametersOf(right);
   const auto price = std::find_if(prices.begin(), prices.end(),
-                                  [](const PriceText& each) { return each.field == "steps.phase_cycles"; });
+                                  [](const CostParameterText& each) { return each.field == "steps.phase_cycles"; });
   ASSERT_NE(price, prices.end());
   EXPECT_TRUE(price->own);
-  EXPECT_EQ(std::count_if(prices.begin(), prices.end(), [](const PriceText& each) { return each.own; }), 1);
+  EXPECT_EQ(std::count_if(prices.begin(), prices.end(), [](const CostParameterText& each) { return each.own; }), 1);
 }
 
 TEST(Difference, InstructionsOfSetsCount) {

@@ -64,7 +64,7 @@ GraphCheck::Trace GraphCheck::traceOf(const Array& array) {
     const interpreter::Scalar value = array.at(position);
     const double x = real ? value.real : static_cast<double>(value.integer);
     // NaN and unknown values would make all traces unequal.
-    if (!std::isfinite(x) || value.error >= interpreter::kUndecidable) return;
+    if (!std::isfinite(x) || value.error >= interpreter::kUnknownError) return;
     trace.sum += x;
     trace.magnitude += std::fabs(x);
     trace.squares += x * x;

@@ -1,6 +1,6 @@
 #include "compiler/verification/graph_check.h"
 
-#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/analysis/element_type.h"
 #include "compiler/interpreter/random_array.h"
 #include "gmock/gmock.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

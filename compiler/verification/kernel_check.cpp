@@ -221,7 +221,7 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
         return absl::ResourceExhaustedError("no guarded memory");
     }
     // Whole with operands at the back, in three pieces with operands at the front: two runs cover both.
-    for (const auto& [pieces, end] : {std::pair(1, End::kBack), {3, End::kFront}}) {
+    for (const auto& [pieces, end] : {std::pair(1, End::kOppositeShare), {3, End::kFront}}) {
       for (size_t i = 0; i < operands.size(); ++i) {
         operands[i].setWritable(true);
         operands[i].place(end);
@@ -295,7 +295,7 @@ absl::Status KernelCheck::run() {
   context.loadAllAvailableDialects();
   TESSERA_ASSIGN_OR_RETURN(auto module, codegen::parseWorkload(context, unit_.ir()));
   mlir::func::FuncOp func = *module->getOps<mlir::func::FuncOp>().begin();
-  if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kWrittenOver)) over_ = static_cast<int>(over.getInt());
+  if (auto over = func.getResultAttrOfType<mlir::IntegerAttr>(0, kMayAlias)) over_ = static_cast<int>(over.getInt());
   if (absl::Status status = interpretWorkload(func); !status.ok()) {
     const std::string why = status.code() == absl::StatusCode::kOutOfRange
                                 ? absl::StrCat("no inputs were found that it is defined for: ", status.message())

@@ -39,7 +39,7 @@ PlanMemory::PlanMemory(const PlannedGraph& planned, const std::vector<Array>& in
 PlanMemory::Bytes PlanMemory::poisoned(int64_t size) {
   const auto count = static_cast<size_t>(size);
   // All ones is NaN in every floating-point type; the error estimate marks the bytes as unknown in all types.
-  return {std::string(count, '\xff'), std::vector<double>(count, interpreter::kUndecidable), false};
+  return {std::string(count, '\xff'), std::vector<double>(count, interpreter::kUnknownError), false};
 }
 
 PlanMemory::Bytes PlanMemory::bytesOf(const Array& array) {

@@ -19,7 +19,7 @@ struct Identity {
   std::string ca_file;                     ///< TLS: certificate authority of the server (PEM)
   std::string certificate_file, key_file;  ///< client certificate for the server (PEM)
   std::string project;                     ///< project that an operator acts for; empty: the credential's own
-  bool token_in_clear = false;             ///< send the token even over an unencrypted network connection
+  bool allow_plaintext_token = false;      ///< send the token even over an unencrypted network connection
 
   bool tls() const { return !ca_file.empty() || !certificate_file.empty(); }
 };

@@ -84,7 +84,7 @@ v1::Failure failureOf(const absl::Status& status) {
   return failure;
 }
 
-v1::RpcStatus rpcStatusOf(const absl::Status& status) {
+v1::RpcStatus toRpcStatus(const absl::Status& status) {
   v1::RpcStatus result;
   result.set_code(static_cast<int>(status.code()));
   result.set_message(readable(std::string_view(status.message().data(), status.message().size())));

@@ -21,7 +21,7 @@ absl::Status failureStatus(v1::Failure::Reason reason, const std::string& messag
 v1::Failure failureOf(const absl::Status& status);
 
 /// Returns the status for the trailer of a failed call, with the attached Failure, if any, as its detail.
-v1::RpcStatus rpcStatusOf(const absl::Status& status);
+v1::RpcStatus toRpcStatus(const absl::Status& status);
 
 /// Returns the Failure in a call's serialized RpcStatus (grpc::Status::error_details); none if it was not sent by
 /// Tessera.

@@ -27,15 +27,15 @@ TEST(FailureTest, CrossesACallAsDetailOfAStatus) {
   failure.set_reason(v1::Failure::MISSING_BLOB);
   failure.set_message("it is gone");
   failure.set_fix("send it again");
-  const v1::RpcStatus status = rpcStatusOf(failureStatus(failure));
+  const v1::RpcStatus status = toRpcStatus(failureStatus(failure));
   EXPECT_EQ(status.code(), static_cast<int>(failureStatus(failure).code()));
   EXPECT_EQ(status.message(), "it is gone");
   const auto back = failureInDetails(status.SerializeAsString());
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->SerializeAsString(), failure.SerializeAsString());
-  EXPECT_EQ(rpcStatusOf(absl::NotFoundError("nothing")).details_size(), 0);
+  EXPECT_EQ(toRpcStatus(absl::NotFoundError("nothing")).details_size(), 0);
   for (const std::string& details :
-       {std::string(), std::string("\xff\xff"), rpcStatusOf(absl::NotFoundError("a")).SerializeAsString()}) {
+       {std::string(), std::string("\xff\xff"), toRpcStatus(absl::NotFoundError("a")).SerializeAsString()}) {
     EXPECT_FALSE(failureInDetails(details).has_value());
   }
   // google.rpc.Status: code = 1, message = 2, details = 3 with type_url = 1 and value = 2.

@@ -82,13 +82,13 @@ class JsonFormatter : public spdlog::formatter {
 
 }  // namespace
 
-LogAbout::LogAbout(Fields fields) : before_(fieldsOfThread().size()) {
+LogContext::LogContext(Fields fields) : before_(fieldsOfThread().size()) {
   for (auto& field : fields) {
     fieldsOfThread().push_back(std::move(field));
   }
 }
 
-LogAbout::~LogAbout() { fieldsOfThread().resize(before_); }
+LogContext::~LogContext() { fieldsOfThread().resize(before_); }
 
 std::unique_ptr<spdlog::formatter> jsonLogFormat(std::string program, Fields about) {
   return std::make_unique<JsonFormatter>(std::move(program), std::move(about));

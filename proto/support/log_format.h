@@ -16,12 +16,12 @@ namespace tessera {
 /// Adds context fields ("job", "request_id", "task") to the JSON log entries of this thread during its lifetime. Plain
 /// logs ignore them, since their messages contain what is needed. Objects must be destroyed in reverse order of
 /// construction.
-class LogAbout {
+class LogContext {
  public:
-  explicit LogAbout(std::vector<std::pair<const char*, std::string>> fields);
-  ~LogAbout();
-  LogAbout(const LogAbout&) = delete;
-  LogAbout& operator=(const LogAbout&) = delete;
+  explicit LogContext(std::vector<std::pair<const char*, std::string>> fields);
+  ~LogContext();
+  LogContext(const LogContext&) = delete;
+  LogContext& operator=(const LogContext&) = delete;
 
  private:
   size_t before_;
@@ -45,7 +45,7 @@ inline std::unique_ptr<spdlog::formatter> logFormat(bool named) {
   return format;
 }
 
-/// JSON log format, one object per line: time (UTC), level, program, message, the fields of LogAbout, and `about`,
+/// JSON log format, one object per line: time (UTC), level, program, message, the fields of LogContext, and `about`,
 /// which is added to each entry.
 std::unique_ptr<spdlog::formatter> jsonLogFormat(std::string program,
                                                  std::vector<std::pair<const char*, std::string>> about = {});

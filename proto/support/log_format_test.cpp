@@ -47,9 +47,9 @@ TEST_F(JsonLog, BytesThatAreNoTextAreStillJson) {
 TEST_F(JsonLog, WhatEntriesAreAboutIsTheirFields) {
   EXPECT_FALSE(entry("before").contains("job"));
   {
-    const LogAbout job({{"job", "job-1"}, {"request_id", "r\n1"}});
+    const LogContext job({{"job", "job-1"}, {"request_id", "r\n1"}});
     {
-      const LogAbout task({{"task", "task-1"}});
+      const LogContext task({{"task", "task-1"}});
       EXPECT_EQ(entry("both")["task"], "task-1");
       EXPECT_EQ(entry("both")["request_id"], "r\n1");
     }

@@ -14,14 +14,14 @@ double medianOf(absl::Span<const double> values) {
   return *middle;
 }
 
-double spreadOf(absl::Span<const double> values) {
+double relativeMad(absl::Span<const double> values) {
   const double median = medianOf(values);
   std::vector<double> distances;
   for (const double value : values) distances.push_back(std::abs(value - median));
   return median > 0 ? medianOf(distances) / median : 0;
 }
 
-double errorOfMedian(double deviation, size_t count) {
+double medianStandardError(double deviation, size_t count) {
   constexpr double kDeviationOfMad = 1.4826, kErrorOfMedian = 1.2533;
   return kErrorOfMedian * kDeviationOfMad * deviation / std::sqrt(static_cast<double>(count));
 }

@@ -14,6 +14,6 @@ constexpr int kServerOtherData = 4;
 
 /// Third line of DATA/tesserad.build, after the build and the process id, if tesserad ends with its parent process.
 /// Other users of that server may start a new one at once.
-constexpr const char* kEndsWithParent = "ends with its parent";
+constexpr const char* kExitsWithParent = "ends with its parent";
 
 }  // namespace tessera::server

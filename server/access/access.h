@@ -12,7 +12,7 @@ namespace tessera::server {
 
 /// The right that a call needs.
 enum class Right {
-  kLook,       ///< read jobs, artifacts, records, targets, workers
+  kRead,       ///< read jobs, artifacts, records, targets, workers
   kFetch,      ///< download blobs
   kStore,      ///< upload blobs
   kSubmit,     ///< create jobs, and cancel one's own
@@ -32,7 +32,7 @@ struct Caller {
   v1::Role role = v1::ROLE_UNSPECIFIED;
   bool anonymous = true;                  ///< no credential
   std::string project = kDefaultProject;  ///< owner of the objects that it sees and creates
-  bool every_project = false;             ///< lists include all projects, as an operator requested
+  bool all_projects = false;              ///< lists include all projects, as an operator requested
   std::string credential = "none";        ///< "token token-5", "certificate tessera://client/ada"
   std::string from;                       ///< "ipv4:10.0.0.7:41234"
 };
@@ -44,7 +44,7 @@ std::string scopeOf(const Caller& caller);
 /// The caller's project. INVALID_ARGUMENT if it requested all projects.
 absl::StatusOr<std::string> oneProject(const Caller& caller);
 /// NOT_FOUND with the text that the store uses for missing objects, so that a caller learns nothing of other projects.
-absl::Status notThere(const std::string& what, const std::string& id);
+absl::Status notFound(const std::string& what, const std::string& id);
 
 /// "a client" and so on, for messages.
 std::string describe(v1::Role role);

@@ -28,8 +28,8 @@ std::string metadataOf(const grpc::CallbackServerContext& context, const char* n
 }
 
 /// The caller's host, "ipv4:10.0.0.7" or "unix:", without the port, which differs for each connection.
-std::string machineOf(const grpc::CallbackServerContext& context, bool behind_web) {
-  if (behind_web) {
+std::string machineOf(const grpc::CallbackServerContext& context, bool from_gateway) {
+  if (from_gateway) {
     const std::string address = metadataOf(context, kWebAddress);
     return absl::StrCat(absl::StrContains(address, ":") ? "ipv6:" : "ipv4:", address);
   }
@@ -69,8 +69,8 @@ std::optional<Caller> namedBy(absl::string_view uri) {
 }
 
 /// Identity in the client's certificate, if it presented one that an accepted authority signed.
-std::optional<Caller> certified(const grpc::CallbackServerContext& context, bool behind_web) {
-  if (behind_web) {
+std::optional<Caller> certified(const grpc::CallbackServerContext& context, bool from_gateway) {
+  if (from_gateway) {
     return namedBy(metadataOf(context, kWebCertificate));
   }
   const auto authenticated = context.auth_context();
@@ -98,8 +98,8 @@ absl::Status speakFor(const std::string& project, Caller& caller) {
     return absl::PermissionDeniedError(
         absl::StrCat(caller.name, " belongs to project ", caller.project, "; only operators act for other projects"));
   }
-  caller.every_project = project == kEveryProject;
-  if (!caller.every_project) {
+  caller.all_projects = project == kEveryProject;
+  if (!caller.all_projects) {
     caller.project = project;
   }
   return absl::OkStatus();
@@ -129,7 +129,7 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
   if (const auto secret = bearerOf(context)) {
     return tokens_.find(*secret);
   }
-  if (auto caller = certified(context, policy_.behind_web)) {
+  if (auto caller = certified(context, policy_.from_gateway)) {
     return *std::move(caller);
   }
   if (policy_.anonymous_role == v1::ROLE_UNSPECIFIED) {
@@ -138,7 +138,7 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
         "`tessera admin token create` made, or a certificate");
   }
   Caller anonymous;
-  anonymous.name = machineOf(context, policy_.behind_web);
+  anonymous.name = machineOf(context, policy_.from_gateway);
   anonymous.role = policy_.anonymous_role;
   return anonymous;
 }
@@ -221,7 +221,7 @@ absl::StatusOr<std::shared_ptr<Ticket>> Gate::take(const Caller& caller, Right r
 
 absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& context, Right right,
                                             const CallFacts& call) {
-  const std::string from = policy_.behind_web ? machineOf(context, true) : context.peer();
+  const std::string from = policy_.from_gateway ? machineOf(context, true) : context.peer();
   v1::AuditEntry entry;
   // Without an audit log a call need not wait for the text of its entry.
   const auto note = [&](const auto& fill) {
@@ -245,7 +245,7 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
   auto known = identify(context);
   if (!known.ok()) {
     note([&] {
-      entry.set_who(machineOf(context, policy_.behind_web));
+      entry.set_who(machineOf(context, policy_.from_gateway));
       entry.set_credential(bearerOf(context) ? "a token that is not good" : "none");
     });
     return refuse(known.status());
@@ -261,7 +261,7 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
   if (const absl::Status status = speakFor(metadataOf(context, kProjectMetadata), caller); !status.ok()) {
     return refuse(status);
   }
-  note([&] { entry.set_project(caller.every_project ? kEveryProject : caller.project); });
+  note([&] { entry.set_project(caller.all_projects ? kEveryProject : caller.project); });
   auto place = take(caller, right, call);
   if (!place.ok()) {
     quotas_.refusals()->note(caller.project, place.status());
@@ -269,7 +269,7 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
   }
   // Leases and heartbeats occur several times a second, and change nothing of interest to an auditor.
   const bool looks =
-      right == Right::kLook || right == Right::kFetch || call.method == "LeaseTask" || call.method == "Heartbeat";
+      right == Right::kRead || right == Right::kFetch || call.method == "LeaseTask" || call.method == "Heartbeat";
   static_cast<Place&>(**place).audit(audit_, std::move(entry), looks);
   return Admission{std::move(caller), *std::move(place)};
 }

@@ -19,7 +19,7 @@
 
 namespace tessera::server {
 
-/// Metadata of calls that the web gateway makes for its callers. Only the gateway can send them, see `behind_web`.
+/// Metadata of calls that the web gateway makes for its callers. Only the gateway can send them, see `from_gateway`.
 inline constexpr char kWebAddress[] = "tessera-web-address";          ///< of the caller's machine, "10.0.0.7"
 inline constexpr char kWebCertificate[] = "tessera-web-certificate";  ///< the URI in its certificate, verified
 
@@ -32,7 +32,7 @@ struct GatePolicy {
   /// Limit of the memory of all requests that wait for their answers: the store may be slow and callers many.
   int64_t max_held_bytes = int64_t{256} << 20;
   /// All calls come from the web gateway, over a channel in this process, with its caller's identity in the metadata.
-  bool behind_web = false;
+  bool from_gateway = false;
 };
 
 /// Facts of a call, for the gate and the audit log.

@@ -127,7 +127,7 @@ absl::Status failAction(Step& step, v1::Action& action, const v1::Failure& failu
 
 absl::Status failJobs(Step& step, v1::Action& action, const v1::Failure& failure,
                       const std::function<bool(const v1::Job&)>& concerned) {
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.liveJobsOfAction(action.id()));
   // Nobody would be left to use the result.
   if (std::all_of(jobs.begin(), jobs.end(), concerned)) {
     return failAction(step, action, failure);
@@ -146,7 +146,7 @@ absl::Status cancelActionIfUnwanted(Step& step, const std::string& action_id) {
   if (!isLiving(action)) {
     return absl::OkStatus();
   }
-  if (const auto wanted = step.tx.firstLivingJobOfAction(action_id); !absl::IsNotFound(wanted.status())) {
+  if (const auto wanted = step.tx.firstLiveJobOfAction(action_id); !absl::IsNotFound(wanted.status())) {
     return wanted.status();
   }
   action.set_state(v1::Job::CANCELLED);

@@ -57,7 +57,7 @@ absl::Status answerWith(Step& step, const Submission& submission, const v1::Arti
   if (auto built_by = step.tx.getActionOfJob(artifact.job_id()); built_by.ok() && !built_by->empty()) {
     action_id = *std::move(built_by);
   }
-  noteEnd(step, job);
+  observeEnd(step, job);
   step.tx.announceLastWrite();
   return insertJob(step, submission, job, action_id);
 }
@@ -65,7 +65,7 @@ absl::Status answerWith(Step& step, const Submission& submission, const v1::Arti
 /// A living action that the job may join. Work started without the cache serves everybody; work started with it serves
 /// only requests that permit the cache.
 absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Submission& submission) {
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(submission.key));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.liveActionsByKey(submission.key));
   for (const v1::Action& action : living) {
     if (action.skip_cache() || !submission.request.skip_cache()) {
       return action;
@@ -83,10 +83,10 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
   action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
   if (job.priority() >= action.priority()) {
     TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
-                             step.tx.nextTurn(job.priority(), clientOf(job.project(), job.client())));
+                             step.tx.nextTicket(job.priority(), clientOf(job.project(), job.client())));
     // Take a ticket only if it is used, since taking one moves the client's next ticket back.
     if (job.priority() > action.priority() || ticket < action.turn()) {
-      TESSERA_RETURN_IF_ERROR(step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())).status());
+      TESSERA_RETURN_IF_ERROR(step.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())).status());
       action.set_priority(job.priority());
       action.set_turn(ticket);
       raised = true;
@@ -98,7 +98,7 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
 /// Adds the job to a living action.
 absl::Status join(Step& step, const Submission& submission, v1::Action action, v1::Job& job) {
   // joined_job_id names a job of the same work, for the client's information.
-  if (auto other = step.tx.firstLivingJobOfAction(action.id()); other.ok()) {
+  if (auto other = step.tx.firstLiveJobOfAction(action.id()); other.ok()) {
     job.set_joined_job_id(*other);
   } else if (!absl::IsNotFound(other.status())) {
     return other.status();
@@ -133,7 +133,7 @@ absl::Status startNew(Step& step, const Submission& submission, const v1::Job& j
   action.set_create_time_us(step.now_us);
   action.set_priority(job.priority());
   TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
-                           step.tx.takeTurn(job.priority(), clientOf(job.project(), job.client())));
+                           step.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())));
   action.set_turn(ticket);
   action.set_run_timeout_us(job.run_timeout_us());
   action.set_skip_cache(submission.request.skip_cache());
@@ -252,7 +252,7 @@ void complete(Submission& submission, IdSource& ids) {
   if (submission.request.request_id().empty()) {
     submission.request.set_request_id(ids.next("req"));
   }
-  submission.names = namedIn(submission.request);
+  submission.names = digestsIn(submission.request);
 }
 
 }  // namespace
@@ -283,7 +283,7 @@ void Scheduler::createJobThen(v1::CreateJobRequest request, const v1::Target& ta
     return done(tried(store_, *kept->submission, clock_.nowMicros(), rules_));
   }
   complete(*kept->submission, ids_);
-  transactThen(
+  transactAsync(
       [kept, store_files = std::move(store_files), left = std::move(left)](Step& step) {
         return left() ? absl::CancelledError("the client left")
                       : admit(step, *kept->submission, store_files, kept->job);

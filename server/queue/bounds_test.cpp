@@ -17,7 +17,7 @@ v1::CreateJobRequest patient(v1::CreateJobRequest request, int64_t run_timeout_u
 }
 
 TEST(Bounds, AShortTimeoutEndsItsOwnJobOnly) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job hurried = *bench.create(patient(bench.request("r1", "net", "a"), 1'000'000));
   const v1::Lease plan = bench.lease("w");
@@ -35,7 +35,7 @@ TEST(Bounds, AShortTimeoutEndsItsOwnJobOnly) {
 }
 
 TEST(Bounds, ASharedBuildOutlivesTheShorterOfTwoLimits) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job hurried = *bench.create(patient(bench.request("r1", "one", "shared"), 1'000'000));
   const v1::Job calm = *bench.create(patient(bench.request("r2", "two", "shared"), 60'000'000));
@@ -56,7 +56,7 @@ TEST(Bounds, ASharedBuildOutlivesTheShorterOfTwoLimits) {
 }
 
 TEST(Bounds, AWrongSizeIsRefusedBeforeAnybodySharesIt) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   v1::CreateJobRequest request = bench.request("r1", "net", "a");
   const int64_t size = request.compile().model().size_bytes();
   request.mutable_compile()->mutable_model()->set_size_bytes(size + 1);
@@ -67,7 +67,7 @@ TEST(Bounds, AWrongSizeIsRefusedBeforeAnybodySharesIt) {
 }
 
 TEST(Bounds, ATotalDeadlineEndsAJobInWhateverState) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   v1::CreateJobRequest request = bench.request("r1", "net", "a b");
   request.set_total_timeout_us(30'000'000);
@@ -80,14 +80,14 @@ TEST(Bounds, ATotalDeadlineEndsAJobInWhateverState) {
 }
 
 TEST(Bounds, EveryJobHasDeadlines) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   EXPECT_EQ(job.queue_deadline_us(), job.create_time_us() + bench.scheduler().rules().queue_timeout_us);
   EXPECT_EQ(job.deadline_us(), job.create_time_us() + bench.scheduler().rules().total_timeout_us);
 }
 
 TEST(Bounds, ATaskThatNoLiveWorkerTakesFailsAfterAWhile) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w", 1, {v1::PLAN, v1::ASSEMBLE});
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   ASSERT_TRUE(bench.finish("w", bench.lease("w")).ok());
@@ -101,7 +101,7 @@ TEST(Bounds, ATaskThatNoLiveWorkerTakesFailsAfterAWhile) {
 }
 
 TEST(Bounds, AShortAbsenceOfWorkersFailsNothing) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   const int64_t bound = bench.scheduler().rules().no_worker_us;
   for (int i = 0; i < 6; ++i) {
@@ -113,7 +113,7 @@ TEST(Bounds, AShortAbsenceOfWorkersFailsNothing) {
 }
 
 TEST(Bounds, AStalledServerTakesNoLeaseAway) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   (void)bench.create(bench.request("r1", "net", "a"));
   const v1::Lease lease = bench.lease("w");
@@ -126,7 +126,7 @@ TEST(Bounds, AStalledServerTakesNoLeaseAway) {
 }
 
 TEST(Bounds, MovingInputsIsNotRunning) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job job = *bench.create(patient(bench.request("r1", "net", "a"), 1'000'000));
   const v1::Lease lease = bench.lease("w");
@@ -138,7 +138,7 @@ TEST(Bounds, MovingInputsIsNotRunning) {
 }
 
 TEST(Bounds, WithoutTheCacheNoWorkIsSharedThatUsesIt) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job cached = *bench.create(bench.request("r1", "net", "a"));
   v1::CreateJobRequest anew = bench.request("r2", "net", "a");
@@ -153,7 +153,7 @@ TEST(Bounds, WithoutTheCacheNoWorkIsSharedThatUsesIt) {
 }
 
 TEST(Bounds, OneBadRowDoesNotKeepOthersAlive) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   std::vector<std::string> jobs;
   for (int i = 0; i < 3; ++i) {
     v1::CreateJobRequest request = bench.request("r" + std::to_string(i), "m" + std::to_string(i), "a");

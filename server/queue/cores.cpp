@@ -10,7 +10,7 @@ namespace tessera::server {
 namespace {
 
 constexpr int64_t kPatienceUs = 1'000'000;  // time that a measurement waits before it gets the whole host
-constexpr int kLook = 16;                   // number of waiting measurements considered, oldest first
+constexpr int kRead = 16;                   // number of waiting measurements considered, oldest first
 
 bool isOfSearch(const v1::Task& task) { return traitsOf(task.spec()).search; }
 
@@ -42,7 +42,7 @@ absl::Status HostCores::look() {
     }
   }
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> proposing, reader_.readySince(kProposingKind, now_us_, 1));
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> waiting, reader_.readySince(kTimedKind, now_us_, kLook));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> waiting, reader_.readySince(kTimedKind, now_us_, kRead));
   searching_ = searching_ || !proposing.empty() || !waiting.empty();
   for (const v1::Task& task : waiting) {
     if (now_us_ - task.ready_time_us() < kPatienceUs || !takesWholeHost(task)) {

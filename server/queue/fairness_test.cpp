@@ -16,10 +16,10 @@ v1::CreateJobRequest from(v1::CreateJobRequest request, const std::string& clien
 }
 
 /// Name of the model that the next lease plans.
-std::string nextPlanned(SchedulerBench& bench) { return bench.lease("w").task().plan().spec().name(); }
+std::string nextPlanned(SchedulerFixture& bench) { return bench.lease("w").task().plan().spec().name(); }
 
 TEST(Fairness, ABatchFinishesItsFirstJobBeforeItPlansItsLast) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   std::vector<std::string> jobs;
   for (int i = 0; i < 50; ++i) {
@@ -35,7 +35,7 @@ TEST(Fairness, ABatchFinishesItsFirstJobBeforeItPlansItsLast) {
 }
 
 TEST(Fairness, ALateClientDoesNotWaitForAllOfABatch) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   for (int i = 0; i < 20; ++i) {
     const std::string name = "batch" + std::to_string(i);
@@ -55,7 +55,7 @@ TEST(Fairness, ALateClientDoesNotWaitForAllOfABatch) {
 }
 
 TEST(Fairness, AJoinedClientsTurnCounts) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   for (int i = 0; i < 10; ++i) {
     const std::string name = "batch" + std::to_string(i);
@@ -67,7 +67,7 @@ TEST(Fairness, AJoinedClientsTurnCounts) {
 }
 
 TEST(Fairness, PriorityOutweighsTurnsAndAgeOutweighsPriority) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   (void)bench.create(from(bench.request("old", "old", ""), "a"));
   bench.clock.advance(bench.scheduler().rules().ageing_us);
@@ -83,13 +83,13 @@ TEST(Fairness, PriorityOutweighsTurnsAndAgeOutweighsPriority) {
 }
 
 TEST(Fairness, AFullProjectsQueueLetsOthersPassAndGoesOnInItsOrder) {
-  Rules rules = SchedulerBench::defaultRules();
+  Rules rules = SchedulerFixture::defaultRules();
   rules.quota_of = [](const std::string& project) {
     v1::Quota quota;
     quota.set_running_jobs(project == "vision" ? 1 : 0);
     return quota;
   };
-  SchedulerBench bench(rules);
+  SchedulerFixture bench(rules);
   bench.registerWorker("w");
   const auto create = [&](const std::string& project, const std::string& name) {
     const v1::CreateJobRequest request = bench.request(name, name, "x" + name + " y" + name);
@@ -124,13 +124,13 @@ TEST(Fairness, AFullProjectsQueueLetsOthersPassAndGoesOnInItsOrder) {
 }
 
 TEST(Fairness, AFullProjectsOldBacklogAgesNobodysQueue) {
-  Rules rules = SchedulerBench::defaultRules();
+  Rules rules = SchedulerFixture::defaultRules();
   rules.quota_of = [](const std::string& project) {
     v1::Quota quota;
     quota.set_running_jobs(project == "vision" ? 1 : 0);
     return quota;
   };
-  SchedulerBench bench(rules);
+  SchedulerFixture bench(rules);
   bench.registerWorker("w");
   const auto create = [&](const std::string& project, const std::string& name, int priority) {
     const v1::CreateJobRequest request = from(bench.request(name, name, ""), "ci", priority);
@@ -152,7 +152,7 @@ TEST(Fairness, AFullProjectsOldBacklogAgesNobodysQueue) {
 }
 
 TEST(Fairness, PositionsAreToldWithoutCountingTheQueue) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const auto positionOf = [&](const v1::Job& job) {
     for (const v1::JobEvent& event : bench.events(job.id())) {
       if (event.has_queue()) {

@@ -17,7 +17,7 @@ bool isTerminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
 }
 
-void noteEnd(Step& step, const v1::Job& job) {
+void observeEnd(Step& step, const v1::Job& job) {
   const auto* spec = v1::Job::descriptor()->FindFieldByNumber(job.spec_case());
   step.effects.seen.ends.push_back({job.id(), job.request_id(), job.client(), spec != nullptr ? spec->name() : "",
                                     job.state(), job.failure().reason(), job.cached(),
@@ -49,7 +49,7 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
   }
   TESSERA_RETURN_IF_ERROR(step.tx.updateJob(job));
   if (isTerminal(state)) {
-    noteEnd(step, job);
+    observeEnd(step, job);
   }
   return appendEvent(step, job.id(), std::move(event));
 }
@@ -76,7 +76,7 @@ absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent eve
 
 absl::Status forLivingJobs(Step& step, const std::string& action_id,
                            const std::function<absl::Status(v1::Job&)>& change) {
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, step.tx.liveJobsOfAction(action_id));
   for (v1::Job& job : jobs) {
     TESSERA_RETURN_IF_ERROR(change(job));
   }

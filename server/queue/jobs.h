@@ -17,7 +17,7 @@ std::string clientOf(const std::string& project, const std::string& client);
 bool isTerminal(v1::Job::State state);
 
 /// Adds the job's end to the observations of the step.
-void noteEnd(Step& step, const v1::Job& job);
+void observeEnd(Step& step, const v1::Job& job);
 
 /// Stores the job in its new state, with the time of the change and a StateChanged event. INTERNAL, without a change,
 /// if the job is in a terminal state already.

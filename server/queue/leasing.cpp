@@ -58,7 +58,7 @@ class FullProjects {
   }
 
   /// Whether the task begins a job that its project may not begin now. The queue has skipped most of these tasks
-  /// already (QueueQuery::may_not_begin), but not those whose running jobs have ended, nor those of an earlier release.
+  /// already (QueueQuery::may_not_start), but not those whose running jobs have ended, nor those of an earlier release.
   absl::StatusOr<bool> hold(const v1::Task& task) {
     if (!rules_.quota_of || task.attempt() > 0) {
       return false;
@@ -117,7 +117,7 @@ storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, 
   };
   storage::QueueQuery query{kindsOf(worker), accept, now_us, rules.ageing_us};
   if (rules.quota_of) {
-    query.may_not_begin = [full](const std::string& project) { return full->mayNotBegin(project); };
+    query.may_not_start = [full](const std::string& project) { return full->mayNotBegin(project); };
   }
   return query;
 }
@@ -149,7 +149,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   task.set_lease_secret(step.ids.secret());
   TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
   // Clients without work resume at this ticket.
-  TESSERA_RETURN_IF_ERROR(step.tx.turnServed(task.priority(), task.turn()));
+  TESSERA_RETURN_IF_ERROR(step.tx.ticketServed(task.priority(), task.turn()));
   worker.add_task_ids(task.id());
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {
@@ -288,7 +288,7 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     worker.set_last_seen_us(step.now_us);
     // The cause may have been fixed, so the worker gets one task to prove it.
     worker.set_suspended_until_us(0);
-    noteSelfCheck(worker, "");
+    recordSelfCheck(worker, "");
     worker.set_state(stateOf(worker, step.now_us));
     step.effects.tasks_ready += worker.slots();
     return step.tx.putWorker(worker);
@@ -317,7 +317,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     TESSERA_ASSIGN_OR_RETURN(const v1::Worker known, registeredWorker(reader, worker_id, owner));
     const int64_t now_us = clock_.nowMicros();
     v1::Worker worker = known;
-    noteSelfCheck(worker, trouble);
+    recordSelfCheck(worker, trouble);
     worker.set_state(stateOf(worker, now_us));
     const bool draining = worker.state() == v1::Worker::DRAINING || draining_;
     response.set_draining(draining);
@@ -337,7 +337,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
     response.Clear();
     TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner));
     worker.set_last_seen_us(step.now_us);
-    noteSelfCheck(worker, trouble);
+    recordSelfCheck(worker, trouble);
     worker.set_state(stateOf(worker, step.now_us));
     response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
     if (!response.draining() && mayLease(worker, rules_, step.now_us)) {

@@ -146,7 +146,7 @@ class RandomSchedule : public testing::TestWithParam<unsigned> {
     bench_.pass(60'000'000);
   }
 
-  SchedulerBench bench_{rules()};
+  SchedulerFixture bench_{rules()};
   std::mt19937 random_{GetParam()};
   std::vector<std::string> models_ = {"m0", "m1", "m2", "m3", "m4"};
   std::map<std::string, std::string> units_ = {
@@ -159,7 +159,7 @@ class RandomSchedule : public testing::TestWithParam<unsigned> {
 
  private:
   static Rules rules() {
-    Rules rules = SchedulerBench::defaultRules();
+    Rules rules = SchedulerFixture::defaultRules();
     rules.lease_losses_before_failure = 1000;  // this test kills far more workers than a fleet loses
     return rules;
   }

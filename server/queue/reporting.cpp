@@ -81,8 +81,8 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
 absl::Status blameCrashes(Step& step, const v1::Task& task) {
   for (const std::string& id : task.crashed_on()) {
     if (id != task.worker_id()) {
-      TESSERA_RETURN_IF_ERROR(
-          noteFault(step, id, absl::StrCat("task ", task.id(), " crashed there; ", task.worker_id(), " could do it")));
+      TESSERA_RETURN_IF_ERROR(recordFault(
+          step, id, absl::StrCat("task ", task.id(), " crashed there; ", task.worker_id(), " could do it")));
     }
   }
   return absl::OkStatus();
@@ -116,7 +116,7 @@ absl::Status countForWorker(Step& step, const std::string& worker_id, bool faile
     worker->set_tasks_failed(worker->tasks_failed() + 1);
   } else {
     worker->set_tasks_done(worker->tasks_done() + 1);
-    noteWork(*worker);
+    clearFaults(*worker);
   }
   return step.tx.putWorker(*worker);
 }

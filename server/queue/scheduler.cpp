@@ -29,11 +29,11 @@ absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body)
   return status;
 }
 
-void Scheduler::transactThen(std::function<absl::Status(Step&)> body, Executor& executor,
-                             std::function<void(const absl::Status&)> done) {
+void Scheduler::transactAsync(std::function<absl::Status(Step&)> body, Executor& executor,
+                              std::function<void(const absl::Status&)> done) {
   const auto effects = std::make_shared<Effects>();
   executor.expect();
-  store_.transactThen(
+  store_.transactAsync(
       [this, effects, body = std::move(body)](storage::Transaction& tx) { return runStep(tx, body, *effects); },
       [this, effects, &executor, done = std::move(done)](const absl::Status& status) {
         executor.postExpected([this, effects, done, status] {

@@ -105,8 +105,8 @@ class Scheduler {
 
  private:
   /// Asynchronous transact(): continues after the commit on `executor`, with `done` last.
-  void transactThen(std::function<absl::Status(Step&)> body, Executor& executor,
-                    std::function<void(const absl::Status&)> done);
+  void transactAsync(std::function<absl::Status(Step&)> body, Executor& executor,
+                     std::function<void(const absl::Status&)> done);
   absl::Status runStep(storage::Transaction& tx, const std::function<absl::Status(Step&)>& body, Effects& effects);
   void becameDurable(const Effects& effects);
   absl::Status findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids);

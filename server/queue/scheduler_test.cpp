@@ -36,7 +36,7 @@ std::vector<v1::Job::State> statesOf(const std::vector<v1::JobEvent>& events) {
 }
 
 TEST(Scheduler, CompilesThroughPlanBuildAssemble) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job created = *bench.create(bench.request("r1", "net", "a b a"));
   EXPECT_EQ(created.state(), v1::Job::QUEUED);
@@ -54,7 +54,7 @@ TEST(Scheduler, CompilesThroughPlanBuildAssemble) {
 }
 
 TEST(Scheduler, ALeaseIsItsHoldersAlone) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   bench.registerWorker("thief");
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
@@ -73,7 +73,7 @@ TEST(Scheduler, ALeaseIsItsHoldersAlone) {
 }
 
 TEST(Scheduler, AResultIsOfTheSizeItSays) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   const v1::Lease lease = bench.lease("w");
@@ -86,7 +86,7 @@ TEST(Scheduler, AResultIsOfTheSizeItSays) {
 }
 
 TEST(Scheduler, AnswersFromTheCacheAndSkipsItWhenTold) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job first = *bench.create(bench.request("r1", "net", "a b"));
   bench.runAll("w");
@@ -106,7 +106,7 @@ TEST(Scheduler, AnswersFromTheCacheAndSkipsItWhenTold) {
 }
 
 TEST(Scheduler, RebuildsWhenTheCachedArtifactIsGone) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job first = *bench.create(bench.request("r1", "net", "a"));
   bench.runAll("w");
@@ -123,7 +123,7 @@ TEST(Scheduler, RebuildsWhenTheCachedArtifactIsGone) {
 }
 
 TEST(Scheduler, JoinsEqualWorkInFlight) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job first = *bench.create(bench.request("r1", "net", "a"));
   const v1::Lease plan = bench.lease("w");
@@ -138,7 +138,7 @@ TEST(Scheduler, JoinsEqualWorkInFlight) {
 }
 
 TEST(Scheduler, SharesBuildsBetweenDifferentModels) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job one = *bench.create(bench.request("r1", "one", "shared x"));
   const v1::Job two = *bench.create(bench.request("r2", "two", "shared y"));
@@ -151,7 +151,7 @@ TEST(Scheduler, SharesBuildsBetweenDifferentModels) {
 }
 
 TEST(Scheduler, RequestIdMakesCreationIdempotent) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const v1::CreateJobRequest request = bench.request("r1", "net", "a");
   const v1::Job first = *bench.create(request);
   EXPECT_EQ(bench.create(request)->id(), first.id());
@@ -164,7 +164,7 @@ TEST(Scheduler, RequestIdMakesCreationIdempotent) {
 }
 
 TEST(Scheduler, NamesTheMissingBlob) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   v1::CreateJobRequest request = bench.request("r1", "net", "a");
   request.mutable_compile()->mutable_model()->set_sha256(std::string(64, '0'));
   const auto job = bench.create(request);
@@ -174,7 +174,7 @@ TEST(Scheduler, NamesTheMissingBlob) {
 }
 
 TEST(Scheduler, RejectsTheResultOfALostLease) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("slow");
   bench.registerWorker("fast");
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
@@ -196,7 +196,7 @@ TEST(Scheduler, RejectsTheResultOfALostLease) {
 }
 
 TEST(Scheduler, HeartbeatsKeepALease) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   (void)bench.create(bench.request("r1", "net", "a"));
   const v1::Lease lease = bench.lease("w");
@@ -209,7 +209,7 @@ TEST(Scheduler, HeartbeatsKeepALease) {
 }
 
 TEST(Scheduler, QuarantinesTheThirdCrashWithAReproducer) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   v1::TaskSpec spec;
@@ -236,7 +236,7 @@ TEST(Scheduler, QuarantinesTheThirdCrashWithAReproducer) {
 TEST(Scheduler, QuarantinesACrashThatRepeatsItself) {
   for (const auto& [first, second, attempts] :
        {std::tuple(SIGSEGV, SIGSEGV, 2), {SIGABRT, SIGABRT, 2}, {SIGSEGV, SIGABRT, 3}, {SIGKILL, SIGKILL, 3}}) {
-    SchedulerBench bench;
+    SchedulerFixture bench;
     bench.registerWorker("w");
     const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
     int tried = 0;
@@ -254,7 +254,7 @@ TEST(Scheduler, QuarantinesACrashThatRepeatsItself) {
 }
 
 TEST(Scheduler, KilledWorkersDoNotQuarantineATask) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   v1::Lease lease;
   for (int i = 0; i < bench.scheduler().rules().lease_losses_before_failure; ++i) {
@@ -272,7 +272,7 @@ TEST(Scheduler, KilledWorkersDoNotQuarantineATask) {
 
 // The first task that has lost its worker too often fails the job, which cancels the other task of that worker.
 TEST(Scheduler, TasksOfOneJobAreLostWithTheirWorkerTogether) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w", 1);
   const v1::Job job = *bench.create(bench.request("r1", "net", "a b"));
   const v1::Lease plan = bench.lease("w");
@@ -289,7 +289,7 @@ TEST(Scheduler, TasksOfOneJobAreLostWithTheirWorkerTogether) {
 TEST(Scheduler, DeterministicFailuresEndTheJobAtOnce) {
   for (const auto reason : {v1::Failure::INVALID_MODEL, v1::Failure::UNSUPPORTED_OPERATOR,
                             v1::Failure::RUN_DEADLINE_EXCEEDED, v1::Failure::INTERNAL}) {
-    SchedulerBench bench;
+    SchedulerFixture bench;
     bench.registerWorker("w");
     const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
     v1::TaskResult result = failedResult(reason);
@@ -306,7 +306,7 @@ TEST(Scheduler, DeterministicFailuresEndTheJobAtOnce) {
 }
 
 TEST(Scheduler, AFailedSharedBuildFailsAllThatWaitForIt) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job one = *bench.create(bench.request("r1", "one", "bad x"));
   const v1::Job two = *bench.create(bench.request("r2", "two", "bad y"));
@@ -326,7 +326,7 @@ TEST(Scheduler, AFailedSharedBuildFailsAllThatWaitForIt) {
 }
 
 TEST(Scheduler, CancelEndsTheWorkWithItsLastJob) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job one = *bench.create(bench.request("r1", "net", "a"));
   const v1::Job two = *bench.create(bench.request("r2", "net", "a"));
@@ -343,7 +343,7 @@ TEST(Scheduler, CancelEndsTheWorkWithItsLastJob) {
 }
 
 TEST(Scheduler, QueueDeadlineIsAboutWaitingOnly) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   v1::CreateJobRequest hurried = bench.request("r1", "late", "a");
   hurried.set_queue_timeout_us(1'000'000);
@@ -365,7 +365,7 @@ TEST(Scheduler, QueueDeadlineIsAboutWaitingOnly) {
 }
 
 TEST(Scheduler, EndsAnAttemptThatItsWorkerLetsRunForever) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   v1::CreateJobRequest request = bench.request("r1", "net", "a");
   request.set_run_timeout_us(1'000'000);
@@ -382,7 +382,7 @@ TEST(Scheduler, EndsAnAttemptThatItsWorkerLetsRunForever) {
 }
 
 TEST(Scheduler, WantsOutputsUploadedAndWellFormed) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   const v1::Lease lease = bench.lease("w");
@@ -397,7 +397,7 @@ TEST(Scheduler, WantsOutputsUploadedAndWellFormed) {
 }
 
 TEST(Scheduler, RestartRequeuesLocalLeasesAndKeepsRemoteOnes) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("local-0");
   bench.registerWorker("remote");
   (void)bench.create(bench.request("r1", "one", "a"));
@@ -415,7 +415,7 @@ TEST(Scheduler, RestartRequeuesLocalLeasesAndKeepsRemoteOnes) {
 }
 
 TEST(Scheduler, RestartRequeuesLeasesOfItsOwnLocalWorkersAlone) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const std::vector<std::string> workers = {"local-0", "local-a-0", "local-b-0", "local-a-b"};
   std::vector<v1::Lease> leases;
   for (const std::string& worker : workers) {
@@ -437,7 +437,7 @@ TEST(Scheduler, RestartRequeuesLeasesOfItsOwnLocalWorkersAlone) {
 }
 
 TEST(Scheduler, WaitersOfAnotherServerOnTheStoreAreWoken) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const Workflows workflows{};
   Scheduler other(*bench.store, *bench.blobs, bench.clock, bench.ids, workflows, bench.scheduler().rules());
   int woken = 0;
@@ -453,7 +453,7 @@ TEST(Scheduler, WaitersOfAnotherServerOnTheStoreAreWoken) {
 }
 
 TEST(Scheduler, DrainingGivesNothingAway) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   (void)bench.create(bench.request("r1", "net", "a"));
   ASSERT_TRUE(bench.scheduler().drainWorker("w", true).ok());
@@ -468,7 +468,7 @@ TEST(Scheduler, DrainingGivesNothingAway) {
 }
 
 TEST(Scheduler, RefusesWorkersWithAnotherCompiler) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   v1::RegisterWorkerRequest request;
   request.set_worker_id("w");
   request.set_compiler_version("another");
@@ -476,7 +476,7 @@ TEST(Scheduler, RefusesWorkersWithAnotherCompiler) {
 }
 
 TEST(Scheduler, PriorityGoesFirstAndAJoinRaisesIt) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   (void)bench.create(bench.request("r1", "low", "a"));
   v1::CreateJobRequest urgent = bench.request("r2", "high", "b");
@@ -491,7 +491,7 @@ TEST(Scheduler, PriorityGoesFirstAndAJoinRaisesIt) {
 }
 
 TEST(Scheduler, ExplainsWhichComponentDiffers) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   v1::CreateJobRequest request = bench.request("r1", "net", "a");
   const v1::Job job = *bench.create(request);
@@ -510,7 +510,7 @@ TEST(Scheduler, ExplainsWhichComponentDiffers) {
 }
 
 TEST(Scheduler, ProfilesFileOneRecordPerKernel) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const v1::Job compiled = *bench.create(bench.request("r1", "net", "a"));
   bench.runAll("w");

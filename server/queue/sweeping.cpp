@@ -98,7 +98,7 @@ absl::Status endStrandedTask(Step& step, const std::string& id) {
   if (task.state() != v1::Task::READY) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool wanted, somebodyCanRun(step.tx, task));
+  TESSERA_ASSIGN_OR_RETURN(const bool wanted, anyWorkerCanRun(step.tx, task));
   if (wanted) {
     return absl::OkStatus();
   }
@@ -155,7 +155,7 @@ absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, st
         const std::vector<v1::Task> tasks,
         reader.readySince(static_cast<v1::TaskKind>(kind), now_us - rules_.no_worker_us / 2, kStrandedLook));
     for (const v1::Task& task : tasks) {
-      TESSERA_ASSIGN_OR_RETURN(const bool wanted, somebodyCanRun(reader, task));
+      TESSERA_ASSIGN_OR_RETURN(const bool wanted, anyWorkerCanRun(reader, task));
       if (!wanted) {
         Stranded& entry = still[task.id()];
         const auto known = stranded_.find(task.id());

@@ -120,7 +120,7 @@ absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
   if (failure.reason() == v1::Failure::CRASHED) {
     addOnce(*task.mutable_crashed_on(), task.worker_id());
   }
-  return entry.fault == Fault::kWorker ? noteFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
+  return entry.fault == Fault::kWorker ? recordFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
 }
 
 /// The attempt exceeded its run timeout. Fails the jobs whose own timeout it has reached; if others permit more, the
@@ -130,7 +130,7 @@ absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& fa
   int64_t longest = had;
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (const v1::Action& action : actions) {
-    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.livingJobsOfAction(action.id()));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.liveJobsOfAction(action.id()));
     for (const v1::Job& job : jobs) {
       longest = std::max(longest, job.run_timeout_us());
     }
@@ -179,7 +179,7 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
 
 absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
                                         const v1::CodeForm* needs, bool& joined) {
-  auto living = step.tx.livingTaskByKey(key);
+  auto living = step.tx.liveTaskByKey(key);
   joined = living.ok();
   if (absl::IsNotFound(living.status())) {
     return addTask(step, action, std::move(spec), key, needs);
@@ -285,7 +285,7 @@ absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const
   }
   if (failure.reason() == v1::Failure::INCOMPATIBLE_HOST && traitsOf(task.spec()).any_host) {
     // Hosts have different processors; another one may equal the one on which the work began.
-    TESSERA_ASSIGN_OR_RETURN(const bool another, anotherLives(step.tx, task, task.worker_id()));
+    TESSERA_ASSIGN_OR_RETURN(const bool another, anotherWorkerCanRun(step.tx, task, task.worker_id()));
     if (another) {
       addOnce(*task.mutable_avoid(), task.worker_id());
       return requeueTask(step, task);

@@ -15,7 +15,7 @@ absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::stri
     return absl::OkStatus();
   }
   TESSERA_RETURN_IF_ERROR(before.status());
-  return now_us - *before > kUseGrainUs ? tx.touch(kind, id, now_us) : absl::OkStatus();
+  return now_us - *before > kUseResolutionUs ? tx.touch(kind, id, now_us) : absl::OkStatus();
 }
 
 absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256) {
@@ -23,7 +23,7 @@ absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256) {
   return step.tx.hasBlob(sha256);
 }
 
-std::set<std::string> namedIn(const google::protobuf::Message& message) {
+std::set<std::string> digestsIn(const google::protobuf::Message& message) {
   std::set<std::string> names;
   forEachSha256(message, [&](const std::string& name) { names.insert(name); });
   return names;
@@ -32,7 +32,7 @@ std::set<std::string> namedIn(const google::protobuf::Message& message) {
 absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& names) {
   for (const std::string& name : names) {
     TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::Kind> stale,
-                             step.tx.usedBefore(project, name, step.now_us - kUseGrainUs));
+                             step.tx.usedBefore(project, name, step.now_us - kUseResolutionUs));
     for (const storage::Kind kind : stale) {
       TESSERA_RETURN_IF_ERROR(step.tx.touch(kind, storage::useKey(kind, project, name), step.now_us));
     }
@@ -43,10 +43,10 @@ absl::Status touchAll(Step& step, const std::string& project, const std::set<std
 absl::Status touchAll(Step& step, const std::string& project, const v1::Artifact& artifact) {
   const std::string key = storage::storedKey(project, artifact.id());
   const auto before = step.tx.lastUse(storage::Kind::kArtifact, key);
-  if (before.ok() && step.now_us - *before <= kUseGrainUs) {
+  if (before.ok() && step.now_us - *before <= kUseResolutionUs) {
     return absl::OkStatus();
   }
-  return touchAll(step, project, namedIn(artifact));
+  return touchAll(step, project, digestsIn(artifact));
 }
 
 }  // namespace tessera::server

@@ -16,9 +16,9 @@
 namespace tessera::server {
 
 /// Resolution of these times: objects in constant use are not written constantly.
-inline constexpr int64_t kUseGrainUs = int64_t{600} * 1'000'000;
+inline constexpr int64_t kUseResolutionUs = int64_t{600} * 1'000'000;
 /// Nothing is deleted within this time after its last use, whatever the policy says. Must be much longer than
-/// kUseGrainUs.
+/// kUseResolutionUs.
 inline constexpr int64_t kLeastKeepUs = int64_t{3600} * 1'000'000;
 
 absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
@@ -27,7 +27,7 @@ absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::stri
 absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256);
 
 /// The digests in a message, of blobs and artifacts.
-std::set<std::string> namedIn(const google::protobuf::Message& message);
+std::set<std::string> digestsIn(const google::protobuf::Message& message);
 
 /// Touches each of them, in the project.
 absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& names);

@@ -74,7 +74,7 @@ bool mayLease(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
   return worker.faults_in_a_row() < rules.faults_before_suspension || worker.task_ids().empty();
 }
 
-void noteSelfCheck(v1::Worker& worker, const std::string& trouble) {
+void recordSelfCheck(v1::Worker& worker, const std::string& trouble) {
   const bool told = worker.state() == v1::Worker::SUSPENDED && worker.suspended_until_us() == 0;
   if (!trouble.empty()) {
     worker.set_trouble(trouble);
@@ -88,13 +88,13 @@ void noteSelfCheck(v1::Worker& worker, const std::string& trouble) {
   }
 }
 
-void noteWork(v1::Worker& worker) {
+void clearFaults(v1::Worker& worker) {
   worker.clear_trouble();
   worker.set_faults_in_a_row(0);
   worker.set_suspended_until_us(0);
 }
 
-absl::Status noteFault(Step& step, const std::string& worker_id, const std::string& why) {
+absl::Status recordFault(Step& step, const std::string& worker_id, const std::string& why) {
   auto worker = step.tx.getWorker(worker_id);
   if (absl::IsNotFound(worker.status())) {
     return absl::OkStatus();
@@ -142,13 +142,13 @@ bool canRun(const v1::Worker& worker, const v1::Task& task) {
   return !task.has_needs() || compiler::hostProblems(task.needs(), worker.host()).empty();
 }
 
-absl::StatusOr<bool> anotherLives(storage::Reader& reader, const v1::Task& task, const std::string& but) {
+absl::StatusOr<bool> anotherWorkerCanRun(storage::Reader& reader, const v1::Task& task, const std::string& but) {
   return anyWorker(reader, [&](const v1::Worker& worker) {
     return worker.id() != but && !contains(task.avoid(), worker.id()) && canRun(worker, task);
   });
 }
 
-absl::StatusOr<bool> somebodyCanRun(storage::Reader& reader, const v1::Task& task) {
+absl::StatusOr<bool> anyWorkerCanRun(storage::Reader& reader, const v1::Task& task) {
   return anyWorker(reader, [&](const v1::Worker& worker) { return canRun(worker, task); });
 }
 
@@ -159,7 +159,7 @@ absl::StatusOr<bool> suits(storage::Reader& reader, const v1::Worker& worker, co
   if (!contains(task.avoid(), worker.id())) {
     return true;
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool another, anotherLives(reader, task, worker.id()));
+  TESSERA_ASSIGN_OR_RETURN(const bool another, anotherWorkerCanRun(reader, task, worker.id()));
   return !another;
 }
 

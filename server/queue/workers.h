@@ -22,13 +22,13 @@ v1::Worker::State stateOf(const v1::Worker& worker, int64_t now_us);
 bool mayLease(const v1::Worker& worker, const Rules& rules, int64_t now_us);
 
 /// Stores the finding of the worker's self-check; empty: none.
-void noteSelfCheck(v1::Worker& worker, const std::string& trouble);
+void recordSelfCheck(v1::Worker& worker, const std::string& trouble);
 
 /// The worker has finished a task: clears its faults.
-void noteWork(v1::Worker& worker);
+void clearFaults(v1::Worker& worker);
 
 /// An attempt has failed through the worker's fault. No effect if the worker is not registered.
-absl::Status noteFault(Step& step, const std::string& worker_id, const std::string& why);
+absl::Status recordFault(Step& step, const std::string& worker_id, const std::string& why);
 
 /// Corrects times after a start, because the clock may have been set meanwhile: a pause lasts at most as long as a new
 /// one would, and no worker was last seen in the future.
@@ -38,10 +38,10 @@ absl::Status resetWorkerTimes(Step& step);
 bool canRun(const v1::Worker& worker, const v1::Task& task);
 
 /// Whether a live worker other than `but` accepts work, has not failed this task, and can run it.
-absl::StatusOr<bool> anotherLives(storage::Reader& reader, const v1::Task& task, const std::string& but);
+absl::StatusOr<bool> anotherWorkerCanRun(storage::Reader& reader, const v1::Task& task, const std::string& but);
 
 /// Whether any live worker that accepts work can run the task.
-absl::StatusOr<bool> somebodyCanRun(storage::Reader& reader, const v1::Task& task);
+absl::StatusOr<bool> anyWorkerCanRun(storage::Reader& reader, const v1::Task& task);
 
 /// Whether this worker should run the task: it can, and if it has failed the task before, no other live worker can.
 absl::StatusOr<bool> suits(storage::Reader& reader, const v1::Worker& worker, const v1::Task& task);

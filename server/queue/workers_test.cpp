@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(SickWorkers, AJobSurvivesAWorkerThatCanDoNothing) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("sick");
   bench.registerWorker("well");
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
@@ -40,7 +40,7 @@ TEST(SickWorkers, AJobSurvivesAWorkerThatCanDoNothing) {
 }
 
 TEST(SickWorkers, ATaskNobodyCanDoEndsInTheEnd) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   const v1::Job job = *bench.create(bench.request("r1", "net", "a"));
   const int bound = bench.scheduler().rules().worker_faults_before_failure;
   int attempts = 0;
@@ -58,7 +58,7 @@ TEST(SickWorkers, ATaskNobodyCanDoEndsInTheEnd) {
 }
 
 TEST(SickWorkers, ASuspendedOneGetsOneTaskAfterItsPauseAndALongerPauseForFailing) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const Rules& rules = bench.scheduler().rules();
   for (int i = 0; i < 6; ++i) {
@@ -88,7 +88,7 @@ TEST(SickWorkers, ASuspendedOneGetsOneTaskAfterItsPauseAndALongerPauseForFailing
 }
 
 TEST(SickWorkers, TheSelfChecksTroubleIsShownAndEndsWithIt) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   (void)bench.create(bench.request("r1", "net", "a"));
   for (int i = 0; i < 3; ++i) {
@@ -102,7 +102,7 @@ TEST(SickWorkers, TheSelfChecksTroubleIsShownAndEndsWithIt) {
 }
 
 TEST(SickWorkers, AClockSetBackProlongsNoPauseAndNoLife) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   constexpr int64_t kHour = int64_t{3600} * 1'000'000;
   bench.clock.advance(2 * kHour);
   const Rules& rules = bench.scheduler().rules();
@@ -127,7 +127,7 @@ TEST(SickWorkers, AClockSetBackProlongsNoPauseAndNoLife) {
 
 TEST(SickWorkers, ARetryGoesElsewhereUnlessNobodyElseLives) {
   for (const auto reason : {v1::Failure::CRASHED, v1::Failure::OUT_OF_MEMORY, v1::Failure::WORKER_FAULT}) {
-    SchedulerBench bench;
+    SchedulerFixture bench;
     bench.registerWorker("first");
     bench.registerWorker("second");
     bench.registerWorker("plans only", 1, {v1::PLAN});
@@ -146,7 +146,7 @@ TEST(SickWorkers, ARetryGoesElsewhereUnlessNobodyElseLives) {
 }
 
 TEST(SickWorkers, ALostOneIsNotWaitedFor) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("gone");
   bench.registerWorker("w");
   (void)bench.create(bench.request("r1", "net", "a"));
@@ -158,7 +158,7 @@ TEST(SickWorkers, ALostOneIsNotWaitedFor) {
 }
 
 TEST(SickWorkers, ACrashThatAnotherWorkerDoesNotShareIsTheFirstOnesFault) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("sick");
   bench.registerWorker("well");
   (void)bench.create(bench.request("r1", "net", "a"));
@@ -170,7 +170,7 @@ TEST(SickWorkers, ACrashThatAnotherWorkerDoesNotShareIsTheFirstOnesFault) {
 }
 
 TEST(SickWorkers, AnArtifactRunsWhereItCan) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   v1::HostInfo small, large;
   for (v1::HostInfo* host : {&small, &large}) host->set_triple("x86_64-unknown-linux-gnu");
   large.add_features("avx512f");

@@ -92,7 +92,7 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
         names.insert(name);
         if (!living) {
           // A reference of one project does not keep another project's hold.
-          names.insert(storage::holdKey(project, name));
+          names.insert(storage::blobReferenceKey(project, name));
         }
       });
     };
@@ -216,7 +216,7 @@ absl::Status Collector::eraseAll(const std::vector<Victim>& victims, int64_t use
         const Victim& victim = victims[i];
         TESSERA_ASSIGN_OR_RETURN(const bool pinned, tx.isPinned(victim.kind, victim.id));
         bool wanted = pinned;
-        if (victim.kind == Kind::kArtifact || victim.kind == Kind::kObject || victim.kind == Kind::kHold) {
+        if (victim.kind == Kind::kArtifact || victim.kind == Kind::kObject || victim.kind == Kind::kBlobReference) {
           const auto used = tx.lastUse(victim.kind, victim.id);
           // Checked again in this transaction: used since the snapshot.
           wanted = wanted || (used.ok() && *used >= used_before_us);
@@ -287,12 +287,12 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
     Names named;
     TESSERA_RETURN_IF_ERROR(mark(reader, false, named));
     // The project no longer needs the blob, so it no longer counts against its quota, even if another one keeps it.
-    TESSERA_RETURN_IF_ERROR(reader.forEach(Kind::kHold, [&](const Stored& stored) {
+    TESSERA_RETURN_IF_ERROR(reader.forEach(Kind::kBlobReference, [&](const Stored& stored) {
       const std::string& sha256 = static_cast<const v1::Digest*>(stored.message)->sha256();
       // Objects without a project (rows of earlier releases) keep the holds of all projects.
-      if (!named.contains(stored.id) && !named.contains(storage::holdKey("", sha256)) &&
+      if (!named.contains(stored.id) && !named.contains(storage::blobReferenceKey("", sha256)) &&
           stored.time_us < used_before_us) {
-        holds.push_back({Kind::kHold, stored.id});
+        holds.push_back({Kind::kBlobReference, stored.id});
       }
       return absl::OkStatus();
     }));
@@ -349,7 +349,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
         if (used.ok() && *used >= used_before_us) {
           continue;  // used since the snapshot
         }
-        TESSERA_RETURN_IF_ERROR(tx.loseBlob(victims[i].id));
+        TESSERA_RETURN_IF_ERROR(tx.markBlobLost(victims[i].id));
         lost.push_back(victims[i]);
       }
       return absl::OkStatus();

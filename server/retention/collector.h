@@ -52,7 +52,7 @@ class Collector {
   };
 
   /// Every SHA-256 that a stored object refers to. `living`: only objects that have not ended or are pinned; otherwise
-  /// also the references of each project, as holdKey().
+  /// also the references of each project, as blobReferenceKey().
   absl::Status mark(storage::Reader& reader, bool living, Names& names) const;
   absl::Status chooseJobs(storage::Reader& reader, const v1::RetentionPolicy& policy, std::vector<Victim>& jobs,
                           std::vector<Victim>& events) const;

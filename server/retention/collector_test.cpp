@@ -67,7 +67,7 @@ class Collection : public testing::Test {
     return bench_.job(job.id());
   }
 
-  SchedulerBench bench_;
+  SchedulerFixture bench_;
   Collector collector_;
 };
 
@@ -321,7 +321,7 @@ TEST_F(Collection, AJobsVersionsAndASearchsKnownTreesKeepTheirBlobsForTheirProje
     bool held = false;
     EXPECT_TRUE(bench_.store
                     ->read([&](storage::Reader& reader) -> absl::Status {
-                      TESSERA_ASSIGN_OR_RETURN(held, reader.holdsBlob(project, digest.sha256()));
+                      TESSERA_ASSIGN_OR_RETURN(held, reader.mayReadBlob(project, digest.sha256()));
                       return absl::OkStatus();
                     })
                     .ok());

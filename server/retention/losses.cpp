@@ -10,7 +10,7 @@ absl::StatusOr<bool> noteLoss(storage::Store& store, storage::BlobStore& blobs, 
     TESSERA_ASSIGN_OR_RETURN(lost, tx.hasBlob(sha256));
     // A read error does not mean a loss.
     lost = lost && absl::IsNotFound(blobs.size(sha256).status());
-    return lost ? tx.loseBlob(sha256) : absl::OkStatus();
+    return lost ? tx.markBlobLost(sha256) : absl::OkStatus();
   }));
   return lost;
 }

@@ -52,7 +52,7 @@ class Scrub : public testing::Test {
     });
   }
 
-  SchedulerBench bench_;
+  SchedulerFixture bench_;
   std::vector<std::string> named_;
   double waited_s_ = 0;
   int waits_left_ = 1000;

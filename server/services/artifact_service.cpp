@@ -10,7 +10,7 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerContext* context,
                                                        const v1::GetArtifactRequest* request,
                                                        v1::GetArtifactResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkSha256("id", request->id()));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -23,7 +23,7 @@ grpc::ServerUnaryReactor* ArtifactService::GetArtifact(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* ArtifactService::ListArtifacts(grpc::CallbackServerContext* context,
                                                          const v1::ListArtifactsRequest* request,
                                                          v1::ListArtifactsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -40,7 +40,7 @@ grpc::ServerUnaryReactor* ArtifactService::CheckArtifact(grpc::CallbackServerCon
                                                          const v1::CheckArtifactRequest* request,
                                                          v1::CheckArtifactResponse* response) {
   return answer(
-      context, gate_, Right::kLook, executor_, *request,
+      context, gate_, Right::kRead, executor_, *request,
       [this, request, response](const Caller& caller) -> absl::Status {
         TESSERA_RETURN_IF_ERROR(checkSha256("id", request->id()));
         TESSERA_RETURN_IF_ERROR(checkText("host.triple", request->host().triple(), Limits::kMaxNameLength, false));

@@ -22,7 +22,7 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
     TESSERA_ASSIGN_OR_RETURN(int64_t used_us, reader.lastUse(Kind::kBlob, sha256));
     if (!all) {
       TESSERA_ASSIGN_OR_RETURN(const int64_t held_us,
-                               reader.lastUse(Kind::kHold, storage::holdKey(caller.project, sha256)));
+                               reader.lastUse(Kind::kBlobReference, storage::blobReferenceKey(caller.project, sha256)));
       used_us = std::min(used_us, held_us);
     }
     return used_us;
@@ -40,18 +40,19 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
         return used_us.status();
       }
       if (there && used_us.ok()) {
-        (now_us - *used_us > kUseGrainUs ? stale : present).insert(sha256);
+        (now_us - *used_us > kUseResolutionUs ? stale : present).insert(sha256);
       }
     }
     return absl::OkStatus();
   }));
   if (!stale.empty()) {
-    // At most once per blob and kUseGrainUs. Checked again, since a collection may have deleted one in between.
+    // At most once per blob and kUseResolutionUs. Checked again, since a collection may have deleted one in between.
     TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       for (const std::string& sha256 : stale) {
         TESSERA_RETURN_IF_ERROR(touch(tx, Kind::kBlob, sha256, now_us));
         if (!all) {
-          TESSERA_RETURN_IF_ERROR(touch(tx, Kind::kHold, storage::holdKey(caller.project, sha256), now_us));
+          TESSERA_RETURN_IF_ERROR(
+              touch(tx, Kind::kBlobReference, storage::blobReferenceKey(caller.project, sha256), now_us));
         }
         TESSERA_ASSIGN_OR_RETURN(const bool there, tx.hasBlob(sha256));
         if (there && useOf(tx, sha256).ok()) {
@@ -79,7 +80,7 @@ absl::Status BlobIntake::checkBytes(const Sent& blob) const {
 absl::Status BlobIntake::storeFile(const std::string& project, const Sent& blob) {
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(const bool held, project.empty() ? reader.hasBlob(blob.digest.sha256())
-                                                              : reader.holdsBlob(project, blob.digest.sha256()));
+                                                              : reader.mayReadBlob(project, blob.digest.sha256()));
     return held ? absl::OkStatus()
                 : checkRoom(quotas_, reader, project, blobs_.unfinishedBytes(project, ""), blob.digest.size_bytes());
   }));
@@ -112,7 +113,7 @@ bool BlobIntake::becomeRows(const std::vector<Sent>& sent) const {
 absl::Status BlobIntake::storeWithin(const std::string& project, const std::vector<Sent>& sent) {
   return store_.transact([&](storage::Transaction& tx) -> absl::Status {
     for (const Sent& blob : sent) {
-      TESSERA_ASSIGN_OR_RETURN(const bool held, tx.holdsBlob(project, blob.digest.sha256()));
+      TESSERA_ASSIGN_OR_RETURN(const bool held, tx.mayReadBlob(project, blob.digest.sha256()));
       if (!held) {
         TESSERA_RETURN_IF_ERROR(storeRows(project, blob));
       }

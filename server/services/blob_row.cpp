@@ -22,7 +22,7 @@ absl::Status putBlobRow(storage::Transaction& tx, storage::BlobStore& blobs, Quo
     return absl::AbortedError(absl::StrCat("blob ", digest.sha256(), " was there and is not any more; send it again"));
   }
   if (!project.empty()) {
-    TESSERA_ASSIGN_OR_RETURN(const bool held, tx.holdsBlob(project, digest.sha256()));
+    TESSERA_ASSIGN_OR_RETURN(const bool held, tx.mayReadBlob(project, digest.sha256()));
     if (!held) {  // others of the project may have uploaded something meanwhile
       TESSERA_RETURN_IF_ERROR(checkRoom(quotas, tx, project, unfinished, digest.size_bytes()));
     }

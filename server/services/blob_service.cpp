@@ -50,7 +50,7 @@ grpc::ServerUnaryReactor* BlobService::QueryUpload(grpc::CallbackServerContext* 
                   TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> present,
                                            intake_.claimPresent(caller, {request->digest().sha256()}));
                   const bool trusted = caller.role == v1::WORKER;
-                  const storage::BlobStore::Sender sender{trusted ? "" : caller.project, !trusted && present.empty()};
+                  const storage::BlobStore::Uploader sender{trusted ? "" : caller.project, !trusted && present.empty()};
                   TESSERA_ASSIGN_OR_RETURN(const int64_t committed, blobs_.committedBytes(request->digest(), sender));
                   response->set_committed_bytes(committed);
                   response->set_complete(!present.empty());
@@ -88,7 +88,7 @@ grpc::ServerUnaryReactor* BlobService::BatchUpdateBlobs(grpc::CallbackServerCont
           *one.mutable_digest() = sent[i].digest;
           one.set_existed(outcomes[i].existed);
           if (!outcomes[i].status.ok()) {
-            *one.mutable_status() = rpcStatusOf(outcomes[i].status);
+            *one.mutable_status() = toRpcStatus(outcomes[i].status);
           }
         }
         return absl::OkStatus();

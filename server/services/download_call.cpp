@@ -47,7 +47,7 @@ absl::Status DownloadCall::begin() {
     TESSERA_ASSIGN_OR_RETURN(const bool may_read, mayRead(reader, caller_, request_.sha256()));
     const auto stored = reader.blobSize(request_.sha256());
     if (!may_read || absl::IsNotFound(stored.status())) {
-      return notThere("blob", request_.sha256());  // the same error for a blob of another project
+      return notFound("blob", request_.sha256());  // the same error for a blob of another project
     }
     TESSERA_RETURN_IF_ERROR(stored.status());
     size = *stored;
@@ -103,7 +103,7 @@ absl::Status DownloadCall::noted(const absl::Status& status) {
   if (!lost.ok()) {
     spdlog::error("the loss of blob {} cannot be stored: {}", sha256, std::string(lost.status().message()));
   } else if (!*lost && absl::IsNotFound(status)) {
-    return notThere("blob", sha256);  // deleted since the call began
+    return notFound("blob", sha256);  // deleted since the call began
   }
   return absl::DataLossError(absl::StrCat("the bytes of blob ", sha256, " were lost on the server's disk (",
                                           status.message(), "); upload it, or send the request that made it, again"));

@@ -55,7 +55,7 @@ absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& tas
   if (task.has_failure()) {
     *info.mutable_failure() = task.failure();
   }
-  TESSERA_ASSIGN_OR_RETURN(const storage::LivingJobs jobs, reader.livingJobsOfTask(task.id(), kMostJobs));
+  TESSERA_ASSIGN_OR_RETURN(const storage::LiveJobs jobs, reader.liveJobsOfTask(task.id(), kMostJobs));
   info.set_jobs(jobs.count);
   info.mutable_job_ids()->Assign(jobs.first.begin(), jobs.first.end());
   return info;
@@ -66,7 +66,7 @@ absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& tas
 grpc::ServerUnaryReactor* FleetService::ListWorkers(grpc::CallbackServerContext* context,
                                                     const v1::ListWorkersRequest* request,
                                                     v1::ListWorkersResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -84,7 +84,7 @@ grpc::ServerUnaryReactor* FleetService::ListWorkers(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* FleetService::GetWorker(grpc::CallbackServerContext* context,
                                                   const v1::GetWorkerRequest* request,
                                                   v1::GetWorkerResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxWorkerIdLength, false));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -98,7 +98,7 @@ grpc::ServerUnaryReactor* FleetService::GetWorker(grpc::CallbackServerContext* c
 grpc::ServerUnaryReactor* FleetService::ListTasks(grpc::CallbackServerContext* context,
                                                   const v1::ListTasksRequest* request,
                                                   v1::ListTasksResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {

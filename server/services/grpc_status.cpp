@@ -34,7 +34,7 @@ std::string detailsOf(const absl::Status& status) {
   absl::Status short_one(status.code(), cut(std::string(status.message()), kAgainBytes));
   failureStatus(failure).ForEachPayload(
       [&](absl::string_view url, const absl::Cord& payload) { short_one.SetPayload(url, payload); });
-  return rpcStatusOf(short_one).SerializeAsString();
+  return toRpcStatus(short_one).SerializeAsString();
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
               finish(status);
             });
       },
-      response, preparesAtOnce(*request) ? Run::kHere : Run::kOnExecutor);
+      response, preparesAtOnce(*request) ? Run::kTrusted : Run::kOnExecutor);
 }
 
 bool JobService::preparesAtOnce(const v1::CreateJobRequest& request) const {
@@ -144,7 +144,7 @@ absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRe
 
 grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context, const v1::GetJobRequest* request,
                                              v1::GetJobResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxNameLength, false));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -156,7 +156,7 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context, const v1::ListJobsRequest* request,
                                                v1::ListJobsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -173,7 +173,7 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
 
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(grpc::CallbackServerContext* context,
                                                                      const v1::WatchJobRequest* request) {
-  auto admission = gate_.admit(*context, Right::kLook, CallFacts::of(*request));
+  auto admission = gate_.admit(*context, Right::kRead, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::WatchJobResponse>>(admission.status());
   }
@@ -210,7 +210,7 @@ grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* JobService::ExplainKey(grpc::CallbackServerContext* context,
                                                  const v1::ExplainKeyRequest* request,
                                                  v1::ExplainKeyResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkCompileSpec(request->compile(), limits_));
                   TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));

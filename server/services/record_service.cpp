@@ -102,7 +102,7 @@ class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, p
 grpc::ServerUnaryReactor* RecordService::ListRecords(grpc::CallbackServerContext* context,
                                                      const v1::ListRecordsRequest* request,
                                                      v1::ListRecordsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkList(*request));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -118,7 +118,7 @@ grpc::ServerUnaryReactor* RecordService::ListRecords(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* RecordService::GetRecord(grpc::CallbackServerContext* context,
                                                    const v1::GetRecordRequest* request,
                                                    v1::GetRecordResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkText("id", request->id(), Limits::kMaxNameLength, false));
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
@@ -131,7 +131,7 @@ grpc::ServerUnaryReactor* RecordService::GetRecord(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* RecordService::BestRecords(grpc::CallbackServerContext* context,
                                                      const v1::BestRecordsRequest* request,
                                                      v1::BestRecordsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkBestRecords(*request));
                   storage::BestQuery query;
@@ -162,7 +162,7 @@ grpc::ServerUnaryReactor* RecordService::BestRecords(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* RecordService::RecordStatistics(grpc::CallbackServerContext* context,
                                                           const v1::RecordStatisticsRequest* request,
                                                           v1::RecordStatisticsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkText("filter", request->filter(), Limits::kMaxFilterLength, true));
                   TESSERA_RETURN_IF_ERROR(checkText("group_by", request->group_by(), Limits::kMaxNameLength, true));
@@ -206,7 +206,7 @@ grpc::ServerReadReactor<v1::ImportRecordsRequest>* RecordService::ImportRecords(
 
 grpc::ServerWriteReactor<v1::ExportRecordsResponse>* RecordService::ExportRecords(
     grpc::CallbackServerContext* context, const v1::ExportRecordsRequest* request) {
-  auto admission = gate_.admit(*context, Right::kLook, CallFacts::of(*request));
+  auto admission = gate_.admit(*context, Right::kRead, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::ExportRecordsResponse>>(admission.status());
   }

@@ -22,7 +22,7 @@ v1::Failure detailsOf(const grpc::Status& status) {
 }
 
 /// The same model as a tune request.
-v1::TuneSpec& tuneInstead(v1::CreateJobRequest& request) {
+v1::TuneSpec& convertToTune(v1::CreateJobRequest& request) {
   const v1::CompileSpec compile = request.compile();
   *request.mutable_tune()->mutable_compile() = compile;
   return *request.mutable_tune();
@@ -77,15 +77,15 @@ TEST(Requests, RefusalsNameTheField) {
        }},
       {"compile.options.knowledge.until_us",
        [](auto& r) { r.mutable_compile()->mutable_options()->mutable_knowledge()->set_mode(v1::Knowledge::SNAPSHOT); }},
-      {"tune.trials", [](auto& r) { tuneInstead(r).set_trials(-1); }},
-      {"tune.budget_us", [](auto& r) { tuneInstead(r).set_budget_us(-1); }},
-      {"tune.threads", [](auto& r) { tuneInstead(r).set_threads(100'000); }},
-      {"tune.top", [](auto& r) { tuneInstead(r).set_top(-1); }},
-      {"tune.least_share", [](auto& r) { tuneInstead(r).set_least_share(1.5); }},
-      {"tune.method", [](auto& r) { tuneInstead(r).set_method("a\nb"); }},
-      {"tune.method", [](auto& r) { tuneInstead(r).set_method("Walk"); }},  // a valid name, but no method
+      {"tune.trials", [](auto& r) { convertToTune(r).set_trials(-1); }},
+      {"tune.budget_us", [](auto& r) { convertToTune(r).set_budget_us(-1); }},
+      {"tune.threads", [](auto& r) { convertToTune(r).set_threads(100'000); }},
+      {"tune.top", [](auto& r) { convertToTune(r).set_top(-1); }},
+      {"tune.least_share", [](auto& r) { convertToTune(r).set_least_share(1.5); }},
+      {"tune.method", [](auto& r) { convertToTune(r).set_method("a\nb"); }},
+      {"tune.method", [](auto& r) { convertToTune(r).set_method("Walk"); }},  // a valid name, but no method
       {"tune.compile.target.family",
-       [](auto& r) { tuneInstead(r).mutable_compile()->mutable_target()->set_name("systolic-128"); }},
+       [](auto& r) { convertToTune(r).mutable_compile()->mutable_target()->set_name("systolic-128"); }},
       {"compile.target.family", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("systolic-128"); }},
       {"compile.specializations[2]",
        [](auto& r) {
@@ -125,22 +125,22 @@ TEST(Requests, RefusalsNameTheField) {
          input->mutable_spec()->set_dtype(v1::DATA_TYPE_F32);
          *input->mutable_blob() = digestOf("seven b");
        }},
-      {"tune.workloads[0]", [](auto& r) { tuneInstead(r).add_workloads(); }},
-      {"tune.measuring.repeat", [](auto& r) { tuneInstead(r).mutable_measuring()->set_repeat(-1); }},
-      {"tune.measuring.most", [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(1'000'000); }},
+      {"tune.workloads[0]", [](auto& r) { convertToTune(r).add_workloads(); }},
+      {"tune.measuring.repeat", [](auto& r) { convertToTune(r).mutable_measuring()->set_repeat(-1); }},
+      {"tune.measuring.most", [](auto& r) { convertToTune(r).mutable_measuring()->set_most(1'000'000); }},
       {"tune.measuring.most",
        [](auto& r) {
-         tuneInstead(r).mutable_measuring()->set_most(3);
+         convertToTune(r).mutable_measuring()->set_most(3);
          r.mutable_tune()->mutable_measuring()->set_repeat(4);
        }},
-      {"tune.measuring.most", [](auto& r) { tuneInstead(r).mutable_measuring()->set_most(6); }},  // of 7 if unset
-      {"tune.measuring.stable", [](auto& r) { tuneInstead(r).mutable_measuring()->set_stable(-1); }},
-      {"tune.measuring.tolerance", [](auto& r) { tuneInstead(r).mutable_measuring()->set_tolerance(2); }},
+      {"tune.measuring.most", [](auto& r) { convertToTune(r).mutable_measuring()->set_most(6); }},  // of 7 if unset
+      {"tune.measuring.stable", [](auto& r) { convertToTune(r).mutable_measuring()->set_stable(-1); }},
+      {"tune.measuring.tolerance", [](auto& r) { convertToTune(r).mutable_measuring()->set_tolerance(2); }},
       {"tune.measuring.trial_timeout_us",
-       [](auto& r) { tuneInstead(r).mutable_measuring()->set_trial_timeout_us(-1); }},
-      {"tune.measuring.least_gain", [](auto& r) { tuneInstead(r).mutable_measuring()->set_least_gain(0.5); }},
-      {"tune.compile.pins", [](auto& r) { *tuneInstead(r).mutable_compile()->mutable_pins() = digestOf("pins"); }},
-      {"tune.compile.specializations", [](auto& r) { tuneInstead(r).mutable_compile()->add_specializations(); }},
+       [](auto& r) { convertToTune(r).mutable_measuring()->set_trial_timeout_us(-1); }},
+      {"tune.measuring.least_gain", [](auto& r) { convertToTune(r).mutable_measuring()->set_least_gain(0.5); }},
+      {"tune.compile.pins", [](auto& r) { *convertToTune(r).mutable_compile()->mutable_pins() = digestOf("pins"); }},
+      {"tune.compile.specializations", [](auto& r) { convertToTune(r).mutable_compile()->add_specializations(); }},
       {"compile.input_shapes[0].shape[1]",
        [](auto& r) {
          auto* shape = r.mutable_compile()->add_input_shapes();
@@ -408,7 +408,7 @@ TEST(Server, AnswersHealthAndReflection) {
 TEST(Server, SaysWhichAddressItCannotTake) {
   ServiceBench bench;
   ScratchFolder folder;
-  SchedulerBench other;
+  SchedulerFixture other;
   ServerOptions options;
   options.listen = {bench.address()};
   const auto second = Server::start(*other.store, *other.blobs, options);

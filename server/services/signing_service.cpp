@@ -10,7 +10,7 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* SigningService::GetSigningKey(grpc::CallbackServerContext* context,
                                                         const v1::GetSigningKeyRequest* request,
                                                         v1::GetSigningKeyResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [this, response]() -> absl::Status {
+  return answer(context, gate_, Right::kRead, executor_, *request, [this, response]() -> absl::Status {
     response->set_public_key(key_.publicKey());
     return absl::OkStatus();
   });

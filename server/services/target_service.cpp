@@ -10,7 +10,7 @@ namespace tessera::server {
 grpc::ServerUnaryReactor* TargetService::GetTarget(grpc::CallbackServerContext* context,
                                                    const v1::GetTargetRequest* request,
                                                    v1::GetTargetResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkText("name", request->name(), Limits::kMaxNameLength, false));
                   TESSERA_ASSIGN_OR_RETURN(const std::string project, oneProject(caller));
@@ -22,7 +22,7 @@ grpc::ServerUnaryReactor* TargetService::GetTarget(grpc::CallbackServerContext* 
 grpc::ServerUnaryReactor* TargetService::ListTargets(grpc::CallbackServerContext* context,
                                                      const v1::ListTargetsRequest* request,
                                                      v1::ListTargetsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkList(*request));
                   TESSERA_ASSIGN_OR_RETURN(*response, targets_.list(listQuery(*request, scopeOf(caller))));
@@ -33,7 +33,7 @@ grpc::ServerUnaryReactor* TargetService::ListTargets(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* TargetService::ValidateTarget(grpc::CallbackServerContext* context,
                                                         const v1::ValidateTargetRequest* request,
                                                         v1::ValidateTargetResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request, [request, response]() {
+  return answer(context, gate_, Right::kRead, executor_, *request, [request, response]() {
     for (v1::TargetProblem& problem : compiler::validateTarget(request->target())) {
       *response->add_problems() = std::move(problem);
     }

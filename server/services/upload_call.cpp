@@ -66,7 +66,7 @@ absl::Status UploadCall::begin() {
   if (!trusted) {
     TESSERA_ASSIGN_OR_RETURN(project_, oneProject(caller_));
     TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
-      TESSERA_ASSIGN_OR_RETURN(may_read, reader.holdsBlob(project_, digest_.sha256()));
+      TESSERA_ASSIGN_OR_RETURN(may_read, reader.mayReadBlob(project_, digest_.sha256()));
       return may_read ? absl::OkStatus()
                       : checkRoom(quotas_, reader, project_, blobs_.unfinishedBytes(project_, digest_.sha256()),
                                   digest_.size_bytes());
@@ -106,8 +106,8 @@ absl::Status UploadCall::beginFromFiles() {
   for (const v1::BlobPart& part : message_.parts()) {
     parts.push_back({part.sha256(), part.size_bytes()});
   }
-  using Hashed = storage::BlobStore::Hashed;
-  const Hashed hashed = caller_.name == kLocalWorkers ? Hashed::kHere : Hashed::kByAnybody;
+  using DigestSource = storage::BlobStore::DigestSource;
+  const DigestSource hashed = caller_.name == kLocalWorkers ? DigestSource::kTrusted : DigestSource::kUntrusted;
   TESSERA_ASSIGN_OR_RETURN(upload_, blobs_.startComposed(digest_, parts, hashed));  // has checked their sizes
   for (const storage::BlobStore::Part& part : parts) {
     received_ += part.sha256.empty() ? 0 : part.bytes;

@@ -46,7 +46,7 @@ grpc::ServerUnaryReactor* VersionsService::CreateTuning(grpc::CallbackServerCont
 grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackServerContext* context,
                                                                 const v1::ListArtifactVersionsRequest* request,
                                                                 v1::ListArtifactVersionsResponse* response) {
-  return answer(context, gate_, Right::kLook, executor_, *request,
+  return answer(context, gate_, Right::kRead, executor_, *request,
                 [this, request, response](const Caller& caller) -> absl::Status {
                   TESSERA_RETURN_IF_ERROR(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
                   TESSERA_RETURN_IF_ERROR(checkPageSize(request->page_size()));
@@ -54,7 +54,7 @@ grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackSe
                   const int size = request->page_size() == 0 ? 50 : std::min(request->page_size(), 1000);
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
                     TESSERA_RETURN_IF_ERROR(jobOf(reader, caller, request->job_id()).status());
-                    TESSERA_ASSIGN_OR_RETURN(const v1::ArtifactSeries series, reader.getSeries(request->job_id()));
+                    TESSERA_ASSIGN_OR_RETURN(const v1::ArtifactSeries series, reader.getRollout(request->job_id()));
                     response->set_mode(series.mode());
                     TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::ArtifactVersion> versions,
                                              reader.versionsAfter(request->job_id(), last, size));
@@ -69,7 +69,7 @@ grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackSe
 
 grpc::ServerWriteReactor<v1::WatchArtifactResponse>* VersionsService::WatchArtifact(
     grpc::CallbackServerContext* context, const v1::WatchArtifactRequest* request) {
-  auto admission = gate_.admit(*context, Right::kLook, CallFacts::of(*request));
+  auto admission = gate_.admit(*context, Right::kRead, CallFacts::of(*request));
   if (!admission.ok()) {
     return new Refusal<grpc::ServerWriteReactor<v1::WatchArtifactResponse>>(admission.status());
   }

@@ -13,7 +13,7 @@ constexpr const char* kBlobs = "/data/blobs";
 constexpr int64_t kSweepUs = 1'000'000;
 
 Rules rulesOfSimulation() {
-  Rules rules = SchedulerBench::defaultRules();
+  Rules rules = SchedulerFixture::defaultRules();
   rules.lease_us = 6'000'000;
   rules.heartbeat_us = 2'000'000;
   rules.run_timeout_us = 60'000'000;

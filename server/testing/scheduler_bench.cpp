@@ -22,13 +22,13 @@ ScratchFolder::ScratchFolder() {
 }
 ScratchFolder::~ScratchFolder() { std::filesystem::remove_all(path_); }
 
-Rules SchedulerBench::defaultRules() {
+Rules SchedulerFixture::defaultRules() {
   Rules rules;
   rules.compiler_version = "test-compiler";
   return rules;
 }
 
-SchedulerBench::SchedulerBench(Rules rules)
+SchedulerFixture::SchedulerFixture(Rules rules)
     : store(storage::openSqliteStore(folder.path() + "/tessera.db").value()),
       blobs(storage::openBlobStore(folder.path() + "/blobs", {.rows = store.get()}).value()),
       work([this](const v1::Digest& digest) { return get(digest); },
@@ -36,12 +36,12 @@ SchedulerBench::SchedulerBench(Rules rules)
       rules_(std::move(rules)),
       scheduler_(std::make_unique<Scheduler>(*store, *blobs, clock, ids, workflows_, rules_)) {}
 
-void SchedulerBench::restart(const std::string& local_prefix) {
+void SchedulerFixture::restart(const std::string& local_prefix) {
   scheduler_ = std::make_unique<Scheduler>(*store, *blobs, clock, ids, workflows_, rules_);
   EXPECT_TRUE(scheduler_->recover(local_prefix).ok());
 }
 
-v1::Digest SchedulerBench::put(const std::string& bytes) {
+v1::Digest SchedulerFixture::put(const std::string& bytes) {
   auto digest = blobs->put(bytes);
   EXPECT_TRUE(digest.ok()) << digest.status();
   const absl::Status status =
@@ -50,7 +50,7 @@ v1::Digest SchedulerBench::put(const std::string& bytes) {
   return *digest;
 }
 
-std::string SchedulerBench::get(const v1::Digest& digest) {
+std::string SchedulerFixture::get(const v1::Digest& digest) {
   std::string bytes;
   const absl::Status status = blobs->get(digest.sha256(), 0, 0, [&](std::string_view chunk) {
     bytes += chunk;
@@ -60,7 +60,8 @@ std::string SchedulerBench::get(const v1::Digest& digest) {
   return bytes;
 }
 
-v1::CreateJobRequest SchedulerBench::request(const std::string& id, const std::string& name, const std::string& units) {
+v1::CreateJobRequest SchedulerFixture::request(const std::string& id, const std::string& name,
+                                               const std::string& units) {
   v1::CreateJobRequest request;
   request.set_request_id(id);
   *request.mutable_compile()->mutable_model() = put("model " + name + ": " + units);
@@ -68,14 +69,14 @@ v1::CreateJobRequest SchedulerBench::request(const std::string& id, const std::s
   return request;
 }
 
-absl::StatusOr<v1::Job> SchedulerBench::create(const v1::CreateJobRequest& request) {
+absl::StatusOr<v1::Job> SchedulerFixture::create(const v1::CreateJobRequest& request) {
   v1::Target target;
   target.set_name("test-target");
   return scheduler_->createJob(request, target);
 }
 
-void SchedulerBench::registerWorker(const std::string& id, int64_t pid, const std::vector<v1::TaskKind>& kinds,
-                                    const v1::HostInfo& host) {
+void SchedulerFixture::registerWorker(const std::string& id, int64_t pid, const std::vector<v1::TaskKind>& kinds,
+                                      const v1::HostInfo& host) {
   v1::RegisterWorkerRequest request;
   request.set_worker_id(id);
   request.set_compiler_version(rules_.compiler_version);
@@ -87,13 +88,13 @@ void SchedulerBench::registerWorker(const std::string& id, int64_t pid, const st
   EXPECT_TRUE(response.ok()) << response.status();
 }
 
-v1::Lease SchedulerBench::lease(const std::string& worker) {
+v1::Lease SchedulerFixture::lease(const std::string& worker) {
   const auto response = scheduler_->leaseTask(worker, "", owners[worker]);
   EXPECT_TRUE(response.ok()) << response.status();
   return response.ok() ? response->lease() : v1::Lease();
 }
 
-absl::Status SchedulerBench::report(const std::string& worker, const v1::Lease& lease, const v1::TaskResult& result) {
+absl::Status SchedulerFixture::report(const std::string& worker, const v1::Lease& lease, const v1::TaskResult& result) {
   v1::ReportTaskRequest request;
   request.set_worker_id(worker);
   request.set_task_id(lease.task_id());
@@ -103,7 +104,7 @@ absl::Status SchedulerBench::report(const std::string& worker, const v1::Lease& 
   return scheduler_->reportTask(request);
 }
 
-int SchedulerBench::runAll(const std::string& worker) {
+int SchedulerFixture::runAll(const std::string& worker) {
   int count = 0;
   while (true) {
     const v1::Lease next = lease(worker);
@@ -116,7 +117,7 @@ int SchedulerBench::runAll(const std::string& worker) {
   }
 }
 
-v1::Job SchedulerBench::job(const std::string& id) {
+v1::Job SchedulerFixture::job(const std::string& id) {
   v1::Job result;
   const absl::Status status = store->read([&](storage::Reader& reader) {
     auto found = reader.getJob(id);
@@ -129,7 +130,7 @@ v1::Job SchedulerBench::job(const std::string& id) {
   return result;
 }
 
-v1::Task SchedulerBench::task(const std::string& id) {
+v1::Task SchedulerFixture::task(const std::string& id) {
   v1::Task result;
   const absl::Status status = store->read([&](storage::Reader& reader) {
     auto found = reader.getTask(id);
@@ -142,7 +143,7 @@ v1::Task SchedulerBench::task(const std::string& id) {
   return result;
 }
 
-std::vector<v1::JobEvent> SchedulerBench::events(const std::string& job_id) {
+std::vector<v1::JobEvent> SchedulerFixture::events(const std::string& job_id) {
   std::vector<v1::JobEvent> result;
   const absl::Status status = store->read([&](storage::Reader& reader) {
     const auto job = reader.getJob(job_id);
@@ -156,7 +157,7 @@ std::vector<v1::JobEvent> SchedulerBench::events(const std::string& job_id) {
   return result;
 }
 
-void SchedulerBench::pass(int64_t us) {
+void SchedulerFixture::pass(int64_t us) {
   const int64_t stride = scheduler_->rules().lease_us / 3;
   for (; us > 0; us -= stride) {
     clock.advance(std::min(us, stride));
@@ -165,7 +166,7 @@ void SchedulerBench::pass(int64_t us) {
   }
 }
 
-v1::Worker SchedulerBench::worker(const std::string& id) {
+v1::Worker SchedulerFixture::worker(const std::string& id) {
   v1::Worker result;
   const absl::Status status = store->read([&](storage::Reader& reader) {
     auto found = reader.getWorker(id);
@@ -178,7 +179,7 @@ v1::Worker SchedulerBench::worker(const std::string& id) {
   return result;
 }
 
-absl::StatusOr<v1::ArtifactVersion> SchedulerBench::choose(const std::string& job_id, int number) {
+absl::StatusOr<v1::ArtifactVersion> SchedulerFixture::choose(const std::string& job_id, int number) {
   v1::ArtifactVersion version;
   TESSERA_RETURN_IF_ERROR(scheduler_->transact([&](Step& step) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(version, chooseVersion(step, job_id, number));
@@ -187,7 +188,8 @@ absl::StatusOr<v1::ArtifactVersion> SchedulerBench::choose(const std::string& jo
   return version;
 }
 
-absl::StatusOr<v1::ExplainKeyResponse> SchedulerBench::explain(const v1::CompileSpec& spec, const v1::Target& target) {
+absl::StatusOr<v1::ExplainKeyResponse> SchedulerFixture::explain(const v1::CompileSpec& spec,
+                                                                 const v1::Target& target) {
   v1::ExplainKeyResponse response;
   TESSERA_RETURN_IF_ERROR(store->read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(response, explainKey(reader, kDefaultProject, spec, target, rules_.compiler_version));
@@ -196,7 +198,8 @@ absl::StatusOr<v1::ExplainKeyResponse> SchedulerBench::explain(const v1::Compile
   return response;
 }
 
-v1::HeartbeatResponse::Verdict SchedulerBench::beat(const std::string& worker, const v1::Lease& lease, int64_t run_us) {
+v1::HeartbeatResponse::Verdict SchedulerFixture::beat(const std::string& worker, const v1::Lease& lease,
+                                                      int64_t run_us) {
   v1::HeartbeatRequest request;
   request.set_worker_id(worker);
   request.set_task_id(lease.task_id());

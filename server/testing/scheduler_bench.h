@@ -43,9 +43,9 @@ class ScratchFolder {
 };
 
 /// A scheduler with the real workflows over a real store in a scratch folder. Its clock advances only by advance().
-class SchedulerBench {
+class SchedulerFixture {
  public:
-  explicit SchedulerBench(Rules rules = defaultRules());
+  explicit SchedulerFixture(Rules rules = defaultRules());
 
   static Rules defaultRules();
   Scheduler& scheduler() { return *scheduler_; }

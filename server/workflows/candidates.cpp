@@ -79,7 +79,7 @@ absl::Status cancelTasks(Step& step, const std::string& search_id) {
   return absl::OkStatus();
 }
 
-absl::Status dissolve(Step& step, const v1::Action& search) {
+absl::Status deleteSearch(Step& step, const v1::Action& search) {
   TESSERA_RETURN_IF_ERROR(cancelTasks(step, search.id()));
   for (const v1::SearchState::Trial& trial : search.search().trials()) {
     if (isOpen(trial)) {

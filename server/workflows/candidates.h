@@ -21,6 +21,6 @@ absl::Status dropCandidate(Step& step, const v1::Candidate& candidate);
 absl::Status cancelTasks(Step& step, const std::string& search_id);
 
 /// Deletes a search: cancels its tasks, deletes its candidates and the action.
-absl::Status dissolve(Step& step, const v1::Action& search);
+absl::Status deleteSearch(Step& step, const v1::Action& search);
 
 }  // namespace tessera::server

@@ -48,8 +48,9 @@ v1::Progress progressOf(const v1::TuneState& tune, const std::string& detail) {
 /// faster.
 absl::StatusOr<bool> askRecords(Step& step, const v1::Action& action, Trial& trial) {
   const int threads = std::max(1, action.tune().spec().threads());
-  TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
-                           knownAnswer(step.tx, {projectOf(action), trial.open().hash(), action.target(), threads}));
+  TESSERA_ASSIGN_OR_RETURN(
+      const v1::TuningRecord answer,
+      newestChoiceRecord(step.tx, {projectOf(action), trial.open().hash(), action.target(), threads}));
   if (answer.id().empty()) {
     return false;
   }
@@ -163,7 +164,7 @@ absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task
   // The steps that change are faster. The whole model must not be slower, e.g. by a layout that other steps have to
   // undo.
   const double before_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
-  if (ms > before_ms * (1 + spreadOf(result.baseline_ms()))) {
+  if (ms > before_ms * (1 + relativeMad(result.baseline_ms()))) {
     return decided(step, action,
                    absl::StrFormat("its steps are %.3f times as fast, but others slower: %.4f ms, %.4f ms before",
                                    speed, ms, before_ms));
@@ -267,7 +268,7 @@ absl::Status choiceAssembled(Step& step, v1::Action& action) {
   const v1::Digest made = action.result().artifact();
   const v1::Digest& before = tune.has_chosen_artifact() ? tune.chosen_artifact() : tune.default_artifact();
   // The default stays the job's artifact until all choices taken are confirmed.
-  resultIs(tune.default_artifact(), action);
+  setResult(tune.default_artifact(), action);
   const v1::Digest& plan = tune.has_chosen_artifact() ? tune.chosen_plan() : tune.base_plan();
   TESSERA_RETURN_IF_ERROR(
       measureModel(step, action, {.baseline = before, .candidate = made, .plan = plan}, kComparingRuns));

@@ -6,10 +6,11 @@
 #include "tessera/v1/storage.pb.h"
 
 /// Before it searches for trees, a tune action measures the graph choices that prices leave open
-/// (compiler/schedule/open_choices.h). The model is compiled with one choice changed and run alternating with the best
-/// artifact so far. A choice that gives correct results and a gain beyond the noise is taken, and the next one is tried
-/// on top of it. At the end all choices taken are run against the default together. A choice that cannot be compiled or
-/// run is left as it was, with the reason. Each outcome is a tuning record, which later jobs and compilations read.
+/// (compiler/schedule/ambiguous_choices.h). The model is compiled with one choice changed and run alternating with the
+/// best artifact so far. A choice that gives correct results and a gain beyond the noise is taken, and the next one is
+/// tried on top of it. At the end all choices taken are run against the default together. A choice that cannot be
+/// compiled or run is left as it was, with the reason. Each outcome is a tuning record, which later jobs and
+/// compilations read.
 namespace tessera::server {
 
 inline constexpr int kDefaultChoices = 8;
@@ -20,7 +21,7 @@ absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Act
 
 /// The default has been timed: selects the choices to try, and notes a reason for each other one. Returns whether there
 /// are any.
-bool mayChoose(v1::TuneState& tune, int64_t now_us);
+bool selectChoices(v1::TuneState& tune, int64_t now_us);
 
 /// The model is compiled with the choice that is being tried; `action.result` is its artifact.
 absl::Status choiceAssembled(Step& step, v1::Action& action);

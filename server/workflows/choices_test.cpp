@@ -102,7 +102,7 @@ class Choices : public testing::Test {
     return speeds;
   }
 
-  SchedulerBench bench;
+  SchedulerFixture bench;
   int requests = 0;
   std::vector<std::string> tried;  // pins of measured models
   double best_ms = 1;

@@ -362,14 +362,14 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
   *spec.mutable_plan()->mutable_target() = action.target();
   spec.mutable_plan()->set_finish_small(true);
   const bool measures = action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING;
-  spec.mutable_plan()->set_tell_open_choices(measures || wantsKnowledge(action.compile()));
+  spec.mutable_plan()->set_tell_open_choices(measures || usesRecords(action.compile()));
   addModelInputs(action.compile(), spec);
   return addOrJoin(step, action, std::move(spec));
 }
 
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   const v1::PlanTaskResult& plan = task.result().plan();
-  if (wantsKnowledge(action.compile())) {
+  if (usesRecords(action.compile())) {
     TESSERA_ASSIGN_OR_RETURN(const bool goes_on, takeKnowledge(step, action, plan));
     if (!goes_on) {
       return absl::OkStatus();

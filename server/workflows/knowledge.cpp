@@ -16,7 +16,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kLook = 200;  // records of a workload, in the query's order
+constexpr int kRead = 200;  // records of a workload, in the query's order
 constexpr int kLookConfirmed = 1000;
 constexpr double kNoises = 3;        // minimum gain of an unconfirmed record, in spreads of its times
 constexpr double kLeastGain = 1.01;  // minimum speed over the default
@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, con
 absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
                                                     const std::string& condition, const char* order_by) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> records,
-                           filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kLook));
+                           filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kRead));
   std::erase_if(records, [](const v1::TuningRecord& record) { return failed(record) || !hasTree(record); });
   return records;
 }
@@ -182,7 +182,7 @@ absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, cons
       std::vector<v1::TuningRecord> elsewhere,
       faster(reader, query.project,
              absl::StrCat("workload = ", quoted(query.workload_hash), threads, " AND NOT chip = ", quoted(chip)),
-             kLook));
+             kRead));
   std::erase_if(elsewhere, [](const v1::TuningRecord& record) { return record.target_hash().empty(); });
   addUpTo(kOfOtherChips, true, elsewhere);
   std::string first = quoted(summary.substr(0, summary.find(' ')));
@@ -243,9 +243,9 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
   return best;
 }
 
-absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const KnowledgeQuery& query) {
+absl::StatusOr<v1::TuningRecord> newestChoiceRecord(storage::Reader& reader, const KnowledgeQuery& query) {
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::TuningRecord> answers,
-                           filed(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kLook));
+                           filed(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kRead));
   return answers.empty() ? v1::TuningRecord() : answers.front();
 }
 
@@ -254,7 +254,7 @@ bool isFaster(const v1::TuningRecord& answer) {
          speedOf(answer) >= std::max(kLeastGain, 1 + answer.host_noise());
 }
 
-bool wantsKnowledge(const v1::CompileSpec& spec) {
+bool usesRecords(const v1::CompileSpec& spec) {
   const v1::Knowledge::Mode mode = spec.options().knowledge().mode();
   return mode == v1::Knowledge::NEWEST || mode == v1::Knowledge::SNAPSHOT;
 }
@@ -265,7 +265,7 @@ absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, co
   std::vector<v1::Choice> choices;
   for (const v1::OpenChoice& open : plan.open_choices()) {
     TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
-                             knownAnswer(reader, queryFor(project, open.hash(), target, knowledge)));
+                             newestChoiceRecord(reader, queryFor(project, open.hash(), target, knowledge)));
     if (isFaster(answer)) {
       choices.insert(choices.end(), open.choices().begin(), open.choices().end());
     }

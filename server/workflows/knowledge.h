@@ -40,13 +40,13 @@ std::optional<double> shapeDistance(const std::string& one, const std::string& o
 absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double least_gain);
 
 /// The newest measurement of an open choice, whose hash is the query's workload_hash. Without an id if there is none.
-absl::StatusOr<v1::TuningRecord> knownAnswer(storage::Reader& reader, const KnowledgeQuery& query);
+absl::StatusOr<v1::TuningRecord> newestChoiceRecord(storage::Reader& reader, const KnowledgeQuery& query);
 
 /// Whether the measurement says that the choice should be changed: correct, and faster beyond the noise.
 bool isFaster(const v1::TuningRecord& answer);
 
 /// Whether a compilation takes decisions from records.
-bool wantsKnowledge(const v1::CompileSpec& spec);
+bool usesRecords(const v1::CompileSpec& spec);
 
 /// The open choices of a plan that records say should be changed, as pins.
 absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, const std::string& project,

@@ -55,7 +55,7 @@ class KnowledgeTest : public testing::Test {
     return pins;
   }
 
-  SchedulerBench bench_;
+  SchedulerFixture bench_;
   std::string artifact_;  // of the last compilation
   int tasks_ = 0;         // of the last compilation
 };

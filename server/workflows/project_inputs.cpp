@@ -19,7 +19,7 @@ absl::Status requireBlob(const ProjectInputs& own, const v1::Digest& digest, con
     return size.status();
   }
   // Knowing a digest does not prove possession of the content.
-  TESSERA_ASSIGN_OR_RETURN(const bool held, own.reader.holdsBlob(own.project, digest.sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool held, own.reader.mayReadBlob(own.project, digest.sha256()));
   v1::Failure failure;
   if (size.ok() && held) {
     // All jobs that share the work read the blob by this digest, so a wrong size must not reach them.

@@ -125,7 +125,7 @@ absl::Status finish(Step& step, v1::Action search) {
   for (const std::string& tune : waiting) {
     TESSERA_RETURN_IF_ERROR(searchEnded(step, tune, search));
   }
-  TESSERA_RETURN_IF_ERROR(dissolve(step, search));
+  TESSERA_RETURN_IF_ERROR(deleteSearch(step, search));
   for (const std::string& tune : waiting) {
     TESSERA_RETURN_IF_ERROR(dispatchSearches(step, tune));
   }
@@ -234,7 +234,7 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
   TESSERA_RETURN_IF_ERROR(dropCandidate(step, loser));
   told.set_best_ms(told.default_ms() / state.best_speed());
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
-  TESSERA_RETURN_IF_ERROR(tellTrial(step, search, failure));
+  TESSERA_RETURN_IF_ERROR(reportTrial(step, search, failure));
   return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
 }
 
@@ -333,7 +333,7 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   v1::TuneResult::Workload& told = *state.mutable_told();
   if (state.stage() == v1::SearchState::CONFIRMING && state.task_id() == task.id()) {
     TESSERA_RETURN_IF_ERROR(
-        fileTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
+        storeTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
     if (!wrong) {
       told.set_default_ms(medianOf(result.baseline_ms()));
       told.set_best_ms(medianOf(result.candidate_ms()));
@@ -344,8 +344,8 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   if (trial == nullptr) {
     return absl::OkStatus();
   }
-  TESSERA_RETURN_IF_ERROR(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(),
-                                    trial->build_ms(), kSearchMode, outcome));
+  TESSERA_RETURN_IF_ERROR(storeTrial(step, search, task, trial->candidate().schedule(), trial->number(),
+                                     trial->build_ms(), kSearchMode, outcome));
   if (wrong) {
     told.set_wrong(told.wrong() + 1);
   } else {
@@ -383,7 +383,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
                               .add(absl::StrCat(method, spec.ignore_records() ? " afresh" : ""))
                               .add(canonicalBytes(spec.measuring()))
                               .finish();
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.livingActionsByKey(key));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.liveActionsByKey(key));
   // A search that starts no further trials would give a new job only the trials of the others.
   const auto going_on = std::find_if(living.begin(), living.end(), [](const v1::Action& other) {
     return !other.search().closing() &&
@@ -452,7 +452,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
 
 double leastGain(const v1::MeasuringRules& rules) { return rules.least_gain() > 0 ? rules.least_gain() : kLeastGain; }
 
-bool isTimedOnly(const v1::SearchState& search) {
+bool onlyMeasurementsRemain(const v1::SearchState& search) {
   return search.stage() == v1::SearchState::TRYING && search.task_id().empty() && !isBuilding(search);
 }
 
@@ -464,7 +464,7 @@ absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
     return true;
   }
   const bool ahead = state.log().batches_size() > 1;
-  if (!isTimedOnly(state) || ahead || isOver(state) ||
+  if (!onlyMeasurementsRemain(state) || ahead || isOver(state) ||
       state.told().trials() + openTrials(state) >= state.trials_wanted()) {
     return false;
   }
@@ -475,7 +475,7 @@ absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
 absl::Status beginBatch(Step& step, v1::Action search, int most) {
   v1::SearchState& state = *search.mutable_search();
   TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
-                           step.tx.takeTurn(search.priority(), clientOf(projectOf(search), state.client())));
+                           step.tx.takeTicket(search.priority(), clientOf(projectOf(search), state.client())));
   search.set_turn(turn);
   v1::TaskSpec spec;
   spec.set_kind(v1::SEARCH);
@@ -553,8 +553,8 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
     return absl::OkStatus();
   }
   count(*state.mutable_told(), *outcome);
-  TESSERA_RETURN_IF_ERROR(fileTrial(step, search, task, trial->candidate().schedule(), trial->number(),
-                                    trial->build_ms(), kSearchMode, {*outcome, failure.message(), nullptr}));
+  TESSERA_RETURN_IF_ERROR(storeTrial(step, search, task, trial->candidate().schedule(), trial->number(),
+                                     trial->build_ms(), kSearchMode, {*outcome, failure.message(), nullptr}));
   return endTrial(step, std::move(search), task.id(), 0, failure.message());
 }
 
@@ -584,7 +584,7 @@ absl::Status leaveSearch(Step& step, const std::string& search_id, const std::st
   TESSERA_RETURN_IF_ERROR(search.status());
   auto* waiting = search->mutable_search()->mutable_wanted_by();
   waiting->erase(std::remove(waiting->begin(), waiting->end(), tune_id), waiting->end());
-  return waiting->empty() ? dissolve(step, *search) : step.tx.putAction(*search);
+  return waiting->empty() ? deleteSearch(step, *search) : step.tx.putAction(*search);
 }
 
 }  // namespace tessera::server

@@ -32,7 +32,7 @@ absl::Status beginBatch(Step& step, v1::Action search, int most);
 double leastGain(const v1::MeasuringRules& rules);
 
 /// Whether only measurements of its batches remain.
-bool isTimedOnly(const v1::SearchState& search);
+bool onlyMeasurementsRemain(const v1::SearchState& search);
 
 /// Expected relative increase of the workload's speed by the next batch.
 double expectedGain(const v1::SearchState& search);

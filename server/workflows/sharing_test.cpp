@@ -10,13 +10,13 @@ namespace tessera::server {
 namespace {
 
 Rules rulesThatShare(bool share = true) {
-  Rules rules = SchedulerBench::defaultRules();
+  Rules rules = SchedulerFixture::defaultRules();
   rules.share_reproduced = share;
   return rules;
 }
 
 /// Compiles the units for a project; this worker runs all tasks.
-v1::Job compiled(SchedulerBench& bench, const std::string& project, const std::string& units,
+v1::Job compiled(SchedulerFixture& bench, const std::string& project, const std::string& units,
                  const std::string& worker) {
   const v1::CreateJobRequest request = bench.request("r of " + project, "net", units);
   EXPECT_TRUE(
@@ -33,12 +33,12 @@ v1::Job compiled(SchedulerBench& bench, const std::string& project, const std::s
 }
 
 /// Registers w1, w2 and w3, whose results of BUILD tasks can be changed.
-void registerAll(SchedulerBench& bench) {
+void registerAll(SchedulerFixture& bench) {
   for (const char* worker : {"w1", "w2", "w3"}) bench.registerWorker(worker);
 }
 
 TEST(Sharing, BeginsWithTheSecondWorkerThatMadeTheSame) {
-  SchedulerBench bench(rulesThatShare());
+  SchedulerFixture bench(rulesThatShare());
   registerAll(bench);
   EXPECT_EQ(compiled(bench, "a", "x y", "w1").compile_result().workloads_reused(), 0);
   EXPECT_EQ(compiled(bench, "b", "x y", "w1").compile_result().workloads_reused(), 0) << "the same worker again";
@@ -57,7 +57,7 @@ TEST(Sharing, BeginsWithTheSecondWorkerThatMadeTheSame) {
 }
 
 TEST(Sharing, OneCredentialIsOneWitnessWhateverItCallsItself) {
-  SchedulerBench bench(rulesThatShare());
+  SchedulerFixture bench(rulesThatShare());
   bench.owners = {{"w1", "a stranger"}, {"w2", "a stranger"}, {"w3", "another"}};
   registerAll(bench);
   (void)compiled(bench, "a", "x", "w1");
@@ -67,7 +67,7 @@ TEST(Sharing, OneCredentialIsOneWitnessWhateverItCallsItself) {
 }
 
 TEST(Sharing, IsOffUnlessAnOperatorSaysSo) {
-  SchedulerBench bench(rulesThatShare(false));
+  SchedulerFixture bench(rulesThatShare(false));
   registerAll(bench);
   for (const auto& [project, worker] : {std::pair("a", "w1"), std::pair("b", "w2"), std::pair("c", "w3")}) {
     EXPECT_EQ(compiled(bench, project, "x", worker).compile_result().workloads_reused(), 0) << project;
@@ -75,7 +75,7 @@ TEST(Sharing, IsOffUnlessAnOperatorSaysSo) {
 }
 
 TEST(Sharing, EndsWithAWorkerThatMadeSomethingElse) {
-  SchedulerBench bench(rulesThatShare());
+  SchedulerFixture bench(rulesThatShare());
   registerAll(bench);
   (void)compiled(bench, "a", "x", "w1");
   (void)compiled(bench, "b", "x", "w2");
@@ -98,7 +98,7 @@ TEST(Sharing, EndsWithAWorkerThatMadeSomethingElse) {
 }
 
 TEST(Sharing, ForgetsWhatWasCollected) {
-  SchedulerBench bench(rulesThatShare());
+  SchedulerFixture bench(rulesThatShare());
   registerAll(bench);
   v1::Digest object;
   object.set_sha256(std::string(64, 'a'));
@@ -117,9 +117,9 @@ TEST(Sharing, ForgetsWhatWasCollected) {
 }
 
 TEST(RequiredSandbox, KeepsOutWhoHasLess) {
-  Rules rules = SchedulerBench::defaultRules();
+  Rules rules = SchedulerFixture::defaultRules();
   rules.required_sandbox = {"files", "user"};
-  SchedulerBench bench(rules);
+  SchedulerFixture bench(rules);
   v1::RegisterWorkerRequest request;
   request.set_worker_id("w");
   request.set_compiler_version(rules.compiler_version);
@@ -138,9 +138,9 @@ TEST(RequiredSandbox, KeepsOutWhoHasLess) {
 }
 
 TEST(RequiredSandbox, FullTakesNoneThatTellsNothing) {
-  Rules rules = SchedulerBench::defaultRules();
+  Rules rules = SchedulerFixture::defaultRules();
   rules.required_sandbox = {"full"};
-  SchedulerBench bench(rules);
+  SchedulerFixture bench(rules);
   v1::RegisterWorkerRequest request;
   request.set_worker_id("w");
   request.set_compiler_version(rules.compiler_version);

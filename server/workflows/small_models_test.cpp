@@ -14,7 +14,7 @@ struct SmallModels : testing::Test {
     bench.work.finishes_small = true;
     bench.registerWorker("w");
   }
-  SchedulerBench bench;
+  SchedulerFixture bench;
 };
 
 TEST_F(SmallModels, AreDoneInOneAttempt) {

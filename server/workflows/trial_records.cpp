@@ -78,14 +78,14 @@ void setTimes(const google::protobuf::RepeatedField<double>& candidate_ms,
   *record.mutable_times_ms() = candidate_ms;
   record.set_median_ms(medianOf(candidate_ms));
   record.set_baseline_ms(medianOf(baseline_ms));
-  record.set_mad_ms(spreadOf(candidate_ms) * record.median_ms());
-  record.set_host_noise(spreadOf(baseline_ms));
+  record.set_mad_ms(relativeMad(candidate_ms) * record.median_ms());
+  record.set_host_noise(relativeMad(baseline_ms));
 }
 
 }  // namespace
 
-absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
-                       int number, double build_ms, const char* mode, const TrialOutcome& outcome) {
+absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
+                        int number, double build_ms, const char* mode, const TrialOutcome& outcome) {
   const v1::SearchState& state = search.search();
   v1::TuningRecord record = recordOf(step, search, task, outcome);
   record.set_id(absl::StrCat(search.id(), "-", number, mode == kSearchMode ? "" : "-confirmed"));

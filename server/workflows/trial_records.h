@@ -22,8 +22,8 @@ struct TrialOutcome {
 };
 
 /// Stores the record of a tree that `task` built or measured; `number` is the trial's.
-absl::Status fileTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
-                       int number, double build_ms, const char* mode, const TrialOutcome& outcome);
+absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
+                        int number, double build_ms, const char* mode, const TrialOutcome& outcome);
 
 /// The record of the `number`th open choice of a tune action, with the times of the steps that it changes. The caller
 /// stores it.

@@ -104,7 +104,7 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
   tune.set_model_ms(model_ms);
   for (const Workload& told : before) {
     if (told.trials() > 0 || told.shared()) {
-      takeOver(told, tune);
+      copySearchReport(told, tune);
     }
   }
 }
@@ -261,7 +261,7 @@ absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::
   tune.set_default_key(actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version));
   // The job's deadline; tuneAssembled() turns it into the end of the budget once the job runs.
   tune.set_budget_end_us(job.deadline_us());
-  TESSERA_RETURN_IF_ERROR(beginSeries(step, job, mode));
+  TESSERA_RETURN_IF_ERROR(beginVersions(step, job, mode));
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return beginCompile(step, action);
 }
@@ -276,7 +276,7 @@ absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, con
 absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) {
   // A ticket for each compilation, so that tasks which other jobs need to begin go before further tries of this job.
   TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
-                           step.tx.takeTurn(action.priority(), clientOf(projectOf(action), action.tune().client())));
+                           step.tx.takeTicket(action.priority(), clientOf(projectOf(action), action.tune().client())));
   action.set_turn(ticket);
   v1::CompileSpec& compile = *action.mutable_compile();
   TESSERA_ASSIGN_OR_RETURN(*compile.mutable_pins(), printedPins(step, action, pins));
@@ -292,7 +292,7 @@ absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) 
   return beginCompile(step, action);
 }
 
-void resultIs(const v1::Digest& artifact, v1::Action& action) {
+void setResult(const v1::Digest& artifact, v1::Action& action) {
   action.mutable_result()->set_artifact_id(artifact.sha256());  // an artifact's id is the digest of its file
   *action.mutable_result()->mutable_artifact() = artifact;
 }
@@ -355,7 +355,7 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
     return absl::OkStatus();
   }
   v1::TuneState& tune = *action.mutable_tune();
-  takeOver(search.search().told(), tune);
+  copySearchReport(search.search().told(), tune);
   auto* searches = tune.mutable_searches();
   searches->erase(std::remove(searches->begin(), searches->end(), search.id()), searches->end());
   return step.tx.putAction(action);
@@ -382,7 +382,7 @@ absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
     TESSERA_ASSIGN_OR_RETURN(v1::Action search, step.tx.getAction(id));
     const bool waits = search.search().stage() == v1::SearchState::WAITING;
     open -= waits ? 0 : 1;
-    timed += isTimedOnly(search.search()) ? 1 : 0;
+    timed += onlyMeasurementsRemain(search.search()) ? 1 : 0;
     const double expected = shareOf(tune, search.search().workload_hash()) * expectedGain(search.search());
     (waits ? waiting : trying).emplace_back(expected, std::move(search));
   }
@@ -467,14 +467,14 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
   return dispatchSearches(step, tune_id);
 }
 
-absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& failure) {
+absl::Status reportTrial(Step& step, const v1::Action& search, const std::string& failure) {
   const v1::SearchState& state = search.search();
   for (const std::string& id : state.wanted_by()) {
     TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(id));
     if (!isLiving(action)) {
       continue;
     }
-    takeOver(state.told(), *action.mutable_tune());
+    copySearchReport(state.told(), *action.mutable_tune());
     if (!isBeforeSearching(action.tune())) {
       *action.mutable_progress() = searchProgress(action.tune());
     }

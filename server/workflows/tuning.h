@@ -38,7 +38,7 @@ absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, con
 absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins);
 
 /// Sets the action's current artifact.
-void resultIs(const v1::Digest& artifact, v1::Action& action);
+void setResult(const v1::Digest& artifact, v1::Action& action);
 
 /// Key under which the artifact being assembled is cached.
 std::string tunedKey(const v1::Action& action);
@@ -57,7 +57,7 @@ absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task,
 
 /// A trial of a search has ended; `failure` is empty if it succeeded. Updates the tune actions that wait for the
 /// search.
-absl::Status tellTrial(Step& step, const v1::Action& search, const std::string& failure);
+absl::Status reportTrial(Step& step, const v1::Action& search, const std::string& failure);
 
 /// A search that the action waits for has ended.
 absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search);

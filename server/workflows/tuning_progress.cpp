@@ -59,7 +59,7 @@ int totalOf(const v1::TuneState& tune) {
 
 }  // namespace
 
-void takeOver(const Workload& told, v1::TuneState& tune) {
+void copySearchReport(const Workload& told, v1::TuneState& tune) {
   for (Workload& workload : *tune.mutable_workloads()) {
     if (workload.hash() != told.hash()) {
       continue;

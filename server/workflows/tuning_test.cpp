@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 using Result = v1::MeasureTaskResult;
 
-v1::CreateJobRequest tuning(SchedulerBench& bench, const std::string& id, const std::string& units, int trials) {
+v1::CreateJobRequest tuning(SchedulerFixture& bench, const std::string& id, const std::string& units, int trials) {
   v1::CreateJobRequest request = bench.request(id, id, units);
   v1::TuneSpec tune;
   *tune.mutable_compile() = request.compile();
@@ -35,7 +35,7 @@ v1::HostInfo hostOfTwoCores() {
 
 void measured(Result& result, double ms) { result.set_candidate_ms(0, ms); }
 
-std::vector<v1::TuningRecord> records(SchedulerBench& bench) {
+std::vector<v1::TuningRecord> records(SchedulerFixture& bench) {
   std::vector<v1::TuningRecord> found;
   EXPECT_TRUE(bench.store
                   ->read([&](storage::Reader& reader) {
@@ -49,7 +49,7 @@ std::vector<v1::TuningRecord> records(SchedulerBench& bench) {
 }
 
 /// Whether any row or file of a candidate remains.
-bool candidatesAreLeft(SchedulerBench& bench) {
+bool candidatesAreLeft(SchedulerFixture& bench) {
   bool left = false;
   EXPECT_TRUE(bench.blobs
                   ->forEach([&](const std::string& sha256, int64_t, int64_t) {
@@ -70,7 +70,7 @@ bool candidatesAreLeft(SchedulerBench& bench) {
   return left;
 }
 
-std::set<std::string> searchTasks(SchedulerBench& bench) {
+std::set<std::string> searchTasks(SchedulerFixture& bench) {
   std::set<std::string> kinds;
   EXPECT_TRUE(bench.store
                   ->read([&](storage::Reader& reader) {
@@ -85,7 +85,7 @@ std::set<std::string> searchTasks(SchedulerBench& bench) {
 
 /// Worker "w" runs all tasks with the results that `run` returns. Measurements of trials end last, the oldest first.
 /// `run` gets the number of those in progress.
-void runMeasuringLast(SchedulerBench& bench, const std::function<v1::TaskResult(const v1::TaskSpec&, size_t)>& run) {
+void runMeasuringLast(SchedulerFixture& bench, const std::function<v1::TaskResult(const v1::TaskSpec&, size_t)>& run) {
   std::vector<v1::Lease> measurements;
   while (true) {
     const v1::Lease lease = bench.lease("w");
@@ -103,7 +103,7 @@ void runMeasuringLast(SchedulerBench& bench, const std::function<v1::TaskResult(
 }
 
 TEST(Tuning, TheFastestRightTreeIsCompiled) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   bench.work.trial = [](const std::string& workload, int number, Result& result) {
     if (number == 3) result.set_wrong("off by 7");  // wrong; it would have been the fastest
@@ -138,7 +138,7 @@ TEST(Tuning, TheFastestRightTreeIsCompiled) {
 }
 
 TEST(Tuning, WhatCrashesHangsOrCannotBeBuiltIsARecord) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const std::string id = bench.create(tuning(bench, "m", "a", 5))->id();
   const v1::Failure::Reason reasons[] = {v1::Failure::CRASHED, v1::Failure::RUN_DEADLINE_EXCEEDED,
@@ -166,7 +166,7 @@ TEST(Tuning, WhatCrashesHangsOrCannotBeBuiltIsARecord) {
 }
 
 TEST(Tuning, GoesOnAfterAKillFromTheLastTrial) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("local-0");
   const std::string id = bench.create(tuning(bench, "m", "a b", 6))->id();
   for (int64_t pid = 2; bench.job(id).state() != v1::Job::SUCCEEDED; ++pid) {
@@ -190,7 +190,7 @@ TEST(Tuning, GoesOnAfterAKillFromTheLastTrial) {
 }
 
 TEST(Tuning, EqualWorkloadsAreSearchedOnceAndGoOnForWhoIsLeft) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const std::string first = bench.create(tuning(bench, "m", "a b", 8))->id();
   while (records(bench).empty()) {
@@ -216,7 +216,7 @@ TEST(Tuning, EqualWorkloadsAreSearchedOnceAndGoOnForWhoIsLeft) {
 }
 
 TEST(Tuning, ACancelledJobLeavesNothingOfItsSearch) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const std::string id = bench.create(tuning(bench, "m", "a", 50))->id();
   while (records(bench).size() < 7) {
@@ -233,7 +233,7 @@ TEST(Tuning, ACancelledJobLeavesNothingOfItsSearch) {
 }
 
 TEST(Tuning, TheBudgetEndsItWithWhatWasFound) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   bench.work.trial = [](const std::string&, int number, Result& result) { measured(result, number == 2 ? 0.5 : 2); };
   v1::CreateJobRequest request = tuning(bench, "m", "a", 1000);
@@ -254,7 +254,7 @@ TEST(Tuning, TheBudgetEndsItWithWhatWasFound) {
 }
 
 TEST(Tuning, TheNextBatchIsProposedWhileTheLastOneIsMeasured) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w", 1, {}, hostOfTwoCores());
   bench.work.trial = [](const std::string&, int number, Result& result) { measured(result, 1 + 0.01 * number); };
   const std::string id = bench.create(tuning(bench, "m", "a", 13))->id();
@@ -284,7 +284,7 @@ TEST(Tuning, TheNextBatchIsProposedWhileTheLastOneIsMeasured) {
 }
 
 TEST(Tuning, WhoseTrialsAllWaitToBeTimedLeavesItsPlaceToAnother) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w", 1, {}, hostOfTwoCores());
   const std::string id = bench.create(tuning(bench, "m", "a b c d e f", 5))->id();
   std::optional<v1::Lease> timed;  // the first of all trials, which continues
@@ -311,7 +311,7 @@ TEST(Tuning, WhoseTrialsAllWaitToBeTimedLeavesItsPlaceToAnother) {
 }
 
 TEST(Tuning, AProposalAheadThatFailsIsMadeAgainInItsTime) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w", 1, {}, hostOfTwoCores());
   const std::string id = bench.create(tuning(bench, "m", "a", 12))->id();
   int failed = 0;
@@ -329,7 +329,7 @@ TEST(Tuning, AProposalAheadThatFailsIsMadeAgainInItsTime) {
 
 TEST(Tuning, ABatchThatTellsOfOtherTreesThanItProposesIsRefused) {
   for (const bool more : {false, true}) {
-    SchedulerBench bench;
+    SchedulerFixture bench;
     bench.registerWorker("w");
     const std::string id = bench.create(tuning(bench, "m", "a", 5))->id();
     for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
@@ -350,7 +350,7 @@ TEST(Tuning, ABatchThatTellsOfOtherTreesThanItProposesIsRefused) {
 }
 
 TEST(Tuning, AnUnknownMethodIsTheRequestsFault) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   bench.registerWorker("w");
   const std::string id = bench.create(tuning(bench, "m", "a b", 5))->id();
   for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
@@ -366,7 +366,7 @@ TEST(Tuning, AnUnknownMethodIsTheRequestsFault) {
 }
 
 TEST(Tuning, AMeasurementSharesItsCoresWithNothing) {
-  SchedulerBench bench;
+  SchedulerFixture bench;
   for (const char* worker : {"w1", "w2", "w3"}) bench.registerWorker(worker, 1, {}, hostOfTwoCores());
   const std::string id = bench.create(tuning(bench, "m", "a", 10))->id();
   // The whole model is timed before any search; other tasks stay off the lent core even then.

@@ -35,7 +35,7 @@ constexpr double kAsFast = 0.99;  // of the speed of the version before; measure
 
 /// Jobs that an earlier release created have no stored series.
 absl::StatusOr<Series> seriesOf(Step& step, const v1::Action& tune) {
-  auto series = step.tx.getSeries(tune.job_id());
+  auto series = step.tx.getRollout(tune.job_id());
   if (!absl::IsNotFound(series.status())) {
     return series;
   }
@@ -76,7 +76,7 @@ Trees wanted(const Series& series, const v1::TuneState& tune) {
 }
 
 /// Trees of the version being made that the newest version lacks.
-std::vector<Tree> newcomers(const Series& series) {
+std::vector<Tree> addedTrees(const Series& series) {
   std::vector<Tree> found;
   for (const Tree& tree : series.trying()) {
     if (!contains(series.published(), tree)) {
@@ -135,9 +135,9 @@ absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion versi
   version.set_create_time_us(step.now_us);
   TESSERA_RETURN_IF_ERROR(step.tx.putVersion(version));
   TESSERA_ASSIGN_OR_RETURN(const v1::Job job, step.tx.getJob(series.job_id()));
-  TESSERA_RETURN_IF_ERROR(touchAll(step, projectOf(job), namedIn(version)));
+  TESSERA_RETURN_IF_ERROR(touchAll(step, projectOf(job), digestsIn(version)));
   step.effects.changed_jobs.insert(series.job_id());
-  return step.tx.putSeries(series);
+  return step.tx.putRollout(series);
 }
 
 /// Publishes the current artifact as the next version; held back if the user has chosen another one.
@@ -208,7 +208,7 @@ absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const 
   }
   *series.mutable_trying() = trees;
   series.set_stage(Series::COMPILING);
-  TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+  TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
   return compileTuned(step, action, pins);
 }
 
@@ -236,7 +236,7 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
       workload.clear_best();
     }
   }
-  resultIs(series.artifact(), action);
+  setResult(series.artifact(), action);
   const v1::TuneResult result = tuneResult(action);
   return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
 }
@@ -245,7 +245,7 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
 absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
   series.set_stage(Series::IDLE);
   series.clear_trying();
-  TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+  TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
   return dispatchSearches(step, action.id());
 }
@@ -256,11 +256,11 @@ void take(const v1::Digest& artifact, const v1::MeasureTaskResult& result, v1::A
   v1::TuneResult& told = *action.mutable_tune()->mutable_compared();
   told.set_default_ms(default_ms);
   told.set_best_ms(ms);
-  told.set_noise(spreadOf(result.baseline_ms()));
+  told.set_noise(relativeMad(result.baseline_ms()));
   *told.mutable_host() = result.host();
   *series.mutable_artifact() = artifact;
   series.set_artifact_id(artifact.sha256());
-  resultIs(artifact, action);
+  setResult(artifact, action);
   series.set_published_speed(ms > 0 ? default_ms / ms : 0);
   series.set_default_ms(default_ms);
   series.set_ms(ms);
@@ -272,7 +272,7 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
   const v1::MeasureTaskResult& result = task.result().measure();
   const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
   const double speed = ms > 0 ? default_ms / ms : 0;
-  const std::vector<Tree> added = newcomers(series);
+  const std::vector<Tree> added = addedTrees(series);
   const bool wrong = !result.wrong().empty();
   // Not slower than the default, and not slower than the previous version beyond the noise.
   if (wrong || speed < std::max(1.0, kAsFast * series.published_speed())) {
@@ -288,7 +288,7 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
     }
     // Several new trees: their steps' times show which one is slower.
     series.set_stage(Series::LOOKING);
-    TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+    TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
     TESSERA_RETURN_IF_ERROR(measureModel(step, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
     return step.tx.putAction(action);
   }
@@ -310,7 +310,7 @@ absl::Status looked(Step& step, v1::Action& action, Series& series, const v1::Ta
   std::vector<std::string> slower;
   std::string worst;
   double most = -1;
-  for (const Tree& tree : newcomers(series)) {
+  for (const Tree& tree : addedTrees(series)) {
     const Workload* workload = workloadOf(tune, tree.workload_hash());
     const double before_ms = workload == nullptr ? 0 : workload->share() * tune.model_ms();
     const double ratio = before_ms > 0 ? times_ms[tree.workload_hash()] / before_ms : 0;
@@ -330,25 +330,25 @@ absl::Status looked(Step& step, v1::Action& action, Series& series, const v1::Ta
 
 }  // namespace
 
-absl::Status beginSeries(Step& step, const v1::Job& job, v1::TuneMode mode) {
+absl::Status beginVersions(Step& step, const v1::Job& job, v1::TuneMode mode) {
   Series series;
   series.set_job_id(job.id());
   series.set_mode(mode == v1::TUNE_MODE_UNSPECIFIED ? v1::ASYNC : mode);
   series.set_stage(Series::IDLE);
-  return step.tx.putSeries(series);
+  return step.tx.putRollout(series);
 }
 
 absl::Status defaultCompiled(Step& step, const v1::Action& tune) {
   TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
   series.set_artifact_id(tune.tune().default_artifact_id());
   *series.mutable_artifact() = tune.tune().default_artifact();
-  return series.mode() == v1::STATIC ? step.tx.putSeries(series) : publish(step, series);
+  return series.mode() == v1::STATIC ? step.tx.putRollout(series) : publish(step, series);
 }
 
 absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result) {
   TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
   take(tune.tune().chosen_artifact(), result, tune, series);
-  return series.mode() == v1::STATIC ? step.tx.putSeries(series) : publish(step, series);
+  return series.mode() == v1::STATIC ? step.tx.putRollout(series) : publish(step, series);
 }
 
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
@@ -384,7 +384,7 @@ absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::st
   *tree.mutable_schedule() = schedule;
   tree.set_speed(speed);
   tree.set_dropped(false);
-  return step.tx.putSeries(series);
+  return step.tx.putRollout(series);
 }
 
 absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
@@ -427,9 +427,9 @@ absl::Status versionAssembled(Step& step, v1::Action& action) {
   TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
   const v1::Digest made = action.result().artifact();
   // Until the comparison, the previous version stays the job's artifact.
-  resultIs(series.artifact(), action);
+  setResult(series.artifact(), action);
   series.set_stage(Series::COMPARING);
-  TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+  TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
   TESSERA_RETURN_IF_ERROR(showProgress(step, action, phaseProgress("compare"), false));
   TESSERA_RETURN_IF_ERROR(
       measureModel(step, action, {.baseline = action.tune().default_artifact(), .candidate = made}, kComparingRuns));
@@ -444,7 +444,7 @@ absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& tas
 absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure) {
   TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
   v1::TuneState& tune = *action.mutable_tune();
-  const std::vector<Tree> added = newcomers(series);
+  const std::vector<Tree> added = addedTrees(series);
   if (added.empty()) {
     return tryTheRest(step, action, series);
   }
@@ -478,7 +478,7 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const 
     *only.mutable_artifact() = job.compile_result().artifact();
     return only;
   }
-  const auto series = job.has_tune() ? reader.getSeries(job.id()) : absl::NotFoundError("");
+  const auto series = job.has_tune() ? reader.getRollout(job.id()) : absl::NotFoundError("");
   if (!series.ok() && !absl::IsNotFound(series.status())) {
     return series.status();
   }
@@ -492,7 +492,7 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const 
 }
 
 absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, step.tx.getSeries(job_id));
+  TESSERA_ASSIGN_OR_RETURN(Series series, step.tx.getRollout(job_id));
   const auto by_the_job = [](const v1::ArtifactVersion& version) { return version.same_as() == 0; };
   TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion version, number > 0 ? versionNumbered(step.tx, series, number)
                                                                    : newestThat(by_the_job, step.tx, series));
@@ -501,7 +501,7 @@ absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string&
   series.set_chosen(number > 0 ? originOf(version) : 0);
   // Programs run it already.
   if (originOf(current) == originOf(version)) {
-    TESSERA_RETURN_IF_ERROR(step.tx.putSeries(series));
+    TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
     return current;
   }
   if (series.versions() >= kMostVersions) {

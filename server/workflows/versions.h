@@ -18,7 +18,7 @@ namespace tessera::server {
 inline constexpr int kMostVersions = 1000;
 
 /// Starts the versions of a new tune job with this mode.
-absl::Status beginSeries(Step& step, const v1::Job& job, v1::TuneMode mode);
+absl::Status beginVersions(Step& step, const v1::Job& job, v1::TuneMode mode);
 
 /// The default is compiled: publishes it as the first version, unless the mode is STATIC.
 absl::Status defaultCompiled(Step& step, const v1::Action& tune);

@@ -99,7 +99,7 @@ class Versions : public testing::Test {
   static bool buildsCandidate(const v1::TaskSpec& task) { return task.build().candidate(); }
   static bool measuresTree(const v1::TaskSpec& task) { return !task.measure().workload_hash().empty(); }
 
-  SchedulerBench bench;
+  SchedulerFixture bench;
 };
 
 TEST_F(Versions, AnAsyncArtifactIsThereAtOnceAndGrowsWhileTheSearchesGoOn) {
@@ -299,7 +299,7 @@ TEST_F(Versions, WhatIsChosenIsWantedInItsOwnProject) {
   const std::string& sha256 = first.artifact().sha256();
   const int64_t now_us = bench.clock.nowMicros();
   EXPECT_EQ(lastUse(storage::Kind::kArtifact, storage::storedKey("vision", first.artifact_id())), now_us);
-  EXPECT_EQ(lastUse(storage::Kind::kHold, storage::holdKey("vision", sha256)), now_us);
+  EXPECT_EQ(lastUse(storage::Kind::kBlobReference, storage::blobReferenceKey("vision", sha256)), now_us);
   EXPECT_EQ(lastUse(storage::Kind::kBlob, sha256), now_us);
   EXPECT_EQ(lastUse(storage::Kind::kArtifact, first.artifact_id()), before_us) << "the other project's";
 }
@@ -344,7 +344,7 @@ TEST_F(Versions, ChoicesAddVersionsUpToABound) {
   ASSERT_EQ(made.size(), 2u);
   ASSERT_TRUE(bench.store
                   ->transact([&](storage::Transaction& tx) -> absl::Status {
-                    auto series = *tx.getSeries(id);
+                    auto series = *tx.getRollout(id);
                     for (int number = 3; number < kMostVersions; ++number) {  // alternating
                       v1::ArtifactVersion version = made[number % 2 == 1 ? 0 : 1];
                       version.set_same_as(version.number());
@@ -353,7 +353,7 @@ TEST_F(Versions, ChoicesAddVersionsUpToABound) {
                     }
                     series.set_versions(kMostVersions - 1);
                     series.set_chosen(1);
-                    return tx.putSeries(series);
+                    return tx.putRollout(series);
                   })
                   .ok());
   EXPECT_EQ(bench.choose(id, 2)->number(), kMostVersions);

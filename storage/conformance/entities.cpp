@@ -74,13 +74,13 @@ TEST_P(StoreConformance, LivingJobsAndDeadlinesFollowTheState) {
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->read([&](Reader& r) {
-    EXPECT_THAT(idsOf(*r.livingJobsOfAction("a")), ElementsAre("j0", "j1", "j2", "j3"));
+    EXPECT_THAT(idsOf(*r.liveJobsOfAction("a")), ElementsAre("j0", "j1", "j2", "j3"));
     EXPECT_THAT(*r.jobsPastQueueDeadline(101), ElementsAre("j0", "j1"));
     EXPECT_THAT(*r.jobsPastQueueDeadline(99), ElementsAre());
     EXPECT_THAT(*r.jobsPastDeadline(299), ElementsAre("j2", "j1"));
     EXPECT_THAT(*r.jobsPastDeadline(297), ElementsAre());
-    EXPECT_EQ(*r.firstLivingJobOfAction("a"), "j0");
-    EXPECT_TRUE(absl::IsNotFound(r.firstLivingJobOfAction("none").status()));
+    EXPECT_EQ(*r.firstLiveJobOfAction("a"), "j0");
+    EXPECT_TRUE(absl::IsNotFound(r.firstLiveJobOfAction("none").status()));
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->transact([&](Transaction& t) {
@@ -93,7 +93,7 @@ TEST_P(StoreConformance, LivingJobsAndDeadlinesFollowTheState) {
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->read([&](Reader& r) {
-    EXPECT_THAT(idsOf(*r.livingJobsOfAction("a")), ElementsAre("j0", "j2", "j3"));
+    EXPECT_THAT(idsOf(*r.liveJobsOfAction("a")), ElementsAre("j0", "j2", "j3"));
     EXPECT_THAT(*r.jobsPastQueueDeadline(1000), ElementsAre("j2"));
     EXPECT_THAT(*r.jobsPastDeadline(1000), ElementsAre("j2", "j0")) << "a running job has one as well";
     EXPECT_EQ(*r.getRequestHash("j1"), "h");
@@ -108,11 +108,11 @@ TEST_P(StoreConformance, LivingActionsAreFoundByKey) {
     EXPECT_TRUE(t.putAction(action).ok());
     return t.putAction(sampleAction("keyless", ""));
   }));
-  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.livingActionsByKey("key"); })->front().id(), "a1");
-  EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.livingActionsByKey(""); })->empty());
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.liveActionsByKey("key"); })->front().id(), "a1");
+  EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.liveActionsByKey(""); })->empty());
   action.set_state(v1::Job::SUCCEEDED);
   ASSERT_OK(store_->transact([&](Transaction& t) { return t.putAction(action); }));
-  EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.livingActionsByKey("key"); })->empty());
+  EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.liveActionsByKey("key"); })->empty());
   EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.getAction("a1"); })->state(), v1::Job::SUCCEEDED);
 }
 

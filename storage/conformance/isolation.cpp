@@ -18,7 +18,7 @@ TEST_P(StoreConformance, AFailedTransactionLeavesNothing) {
     EXPECT_TRUE(t.putAction(sampleAction("a", "k")).ok());
     EXPECT_TRUE(t.insertJob(sampleJob("j"), "h", "a").ok());
     EXPECT_TRUE(t.getJob("j").ok()) << "a transaction sees its own writes";
-    EXPECT_EQ(t.livingActionsByKey("k")->size(), 1u);
+    EXPECT_EQ(t.liveActionsByKey("k")->size(), 1u);
     return why;
   }),
             why);
@@ -67,7 +67,7 @@ TEST_P(StoreConformance, WhoDoesNotWaitIsToldWhatBecameOfIt) {
   std::vector<std::pair<std::string, absl::Status>> answers;
   for (int i = 0; i < kTransactions; ++i) {
     const std::string id = std::to_string(i);
-    store_->transactThen(
+    store_->transactAsync(
         [i, id](Transaction& t) {
           absl::Status put = t.putTask(sampleTask(id));
           return i % 2 ? absl::CancelledError("on purpose") : put;
@@ -93,8 +93,8 @@ TEST_P(StoreConformance, WhoDoesNotWaitIsToldWhatBecameOfIt) {
 TEST_P(StoreConformance, OneThatNobodyWaitsForWithinAnotherIsPartOfIt) {
   EXPECT_TRUE(absl::IsAborted(store_->transact([&](Transaction&) {
     absl::Status inner = absl::UnknownError("not told");
-    store_->transactThen([](Transaction& t) { return t.putTask(sampleTask("inner")); },
-                         [&](const absl::Status& status) { inner = status; });
+    store_->transactAsync([](Transaction& t) { return t.putTask(sampleTask("inner")); },
+                          [&](const absl::Status& status) { inner = status; });
     EXPECT_TRUE(inner.ok()) << inner;
     return absl::AbortedError("changed my mind");
   })));

@@ -236,18 +236,18 @@ TEST_P(StoreConformance, BlobsAreReadByWhoHoldsThem) {
   const v1::Digest blob = digestNamed('a', 10), other = digestNamed('b', 5);
   ASSERT_OK(store_->transact([&](Transaction& t) {
     EXPECT_TRUE(t.putBlob(blob, "", 1).ok());
-    EXPECT_FALSE(*t.holdsBlob("", blob.sha256()));
+    EXPECT_FALSE(*t.mayReadBlob("", blob.sha256()));
     EXPECT_TRUE(t.putBlob(blob, kA, 7).ok());
     EXPECT_TRUE(t.putBlob(blob, kA, 3).ok()) << "again, and its use does not fall";
     return t.putBlob(other, kA, 1);
   }));
   ASSERT_OK(store_->read([&](Reader& r) {
     EXPECT_TRUE(*r.hasBlob(blob.sha256()));
-    EXPECT_TRUE(*r.holdsBlob(kA, blob.sha256()));
-    EXPECT_FALSE(*r.holdsBlob(kB, blob.sha256()));
-    EXPECT_EQ(*r.lastUse(Kind::kHold, holdKey(kA, blob.sha256())), 7);
-    EXPECT_TRUE(absl::IsNotFound(r.lastUse(Kind::kHold, holdKey(kB, blob.sha256())).status()));
-    EXPECT_THAT(*r.usedBefore(kA, blob.sha256(), 8), ElementsAre(Kind::kBlob, Kind::kHold));
+    EXPECT_TRUE(*r.mayReadBlob(kA, blob.sha256()));
+    EXPECT_FALSE(*r.mayReadBlob(kB, blob.sha256()));
+    EXPECT_EQ(*r.lastUse(Kind::kBlobReference, blobReferenceKey(kA, blob.sha256())), 7);
+    EXPECT_TRUE(absl::IsNotFound(r.lastUse(Kind::kBlobReference, blobReferenceKey(kB, blob.sha256())).status()));
+    EXPECT_THAT(*r.usedBefore(kA, blob.sha256(), 8), ElementsAre(Kind::kBlob, Kind::kBlobReference));
     EXPECT_THAT(*r.usedBefore(kA, blob.sha256(), 7), ElementsAre(Kind::kBlob)) << "held since";
     EXPECT_THAT(*r.usedBefore(kB, blob.sha256(), 8), ElementsAre(Kind::kBlob)) << "held by another";
     EXPECT_THAT(*r.usedBefore(kA, std::string(64, 'c'), 8), IsEmpty());
@@ -258,27 +258,27 @@ TEST_P(StoreConformance, BlobsAreReadByWhoHoldsThem) {
   }));
   ASSERT_OK(store_->transact([&](Transaction& t) {
     EXPECT_TRUE(t.putBlob(blob, kB, 4).ok());
-    EXPECT_TRUE(t.touch(Kind::kHold, holdKey(kB, blob.sha256()), 9).ok());
-    return t.erase(Kind::kHold, holdKey(kA, blob.sha256()));
+    EXPECT_TRUE(t.touch(Kind::kBlobReference, blobReferenceKey(kB, blob.sha256()), 9).ok());
+    return t.erase(Kind::kBlobReference, blobReferenceKey(kA, blob.sha256()));
   }));
   ASSERT_OK(store_->read([&](Reader& r) {
-    EXPECT_FALSE(*r.holdsBlob(kA, blob.sha256()));
-    EXPECT_TRUE(*r.holdsBlob(kB, blob.sha256())) << "one's reference is not another's";
-    EXPECT_EQ(*r.lastUse(Kind::kHold, holdKey(kB, blob.sha256())), 9);
+    EXPECT_FALSE(*r.mayReadBlob(kA, blob.sha256()));
+    EXPECT_TRUE(*r.mayReadBlob(kB, blob.sha256())) << "one's reference is not another's";
+    EXPECT_EQ(*r.lastUse(Kind::kBlobReference, blobReferenceKey(kB, blob.sha256())), 9);
     EXPECT_EQ(r.usageOf(kA)->blob_bytes, 5);
     std::vector<std::string> holds;
-    EXPECT_TRUE(r.forEach(Kind::kHold, [&](const Stored& stored) {
+    EXPECT_TRUE(r.forEach(Kind::kBlobReference, [&](const Stored& stored) {
                    EXPECT_EQ(static_cast<const v1::Digest*>(stored.message)->size_bytes(),
-                             stored.id == holdKey(kA, other.sha256()) ? 5 : 10);
+                             stored.id == blobReferenceKey(kA, other.sha256()) ? 5 : 10);
                    holds.push_back(stored.id);
                    return absl::OkStatus();
                  }).ok());
-    EXPECT_THAT(holds, UnorderedElementsAre(holdKey(kA, other.sha256()), holdKey(kB, blob.sha256())));
+    EXPECT_THAT(holds, UnorderedElementsAre(blobReferenceKey(kA, other.sha256()), blobReferenceKey(kB, blob.sha256())));
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->transact([&](Transaction& t) { return t.erase(Kind::kBlob, blob.sha256()); }));
   ASSERT_OK(store_->read([&](Reader& r) {
-    EXPECT_FALSE(*r.holdsBlob(kB, blob.sha256())) << "it goes with the blob";
+    EXPECT_FALSE(*r.mayReadBlob(kB, blob.sha256())) << "it goes with the blob";
     EXPECT_EQ(r.usageOf(kB)->blob_bytes, 0);
     return absl::OkStatus();
   }));

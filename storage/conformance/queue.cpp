@@ -93,7 +93,7 @@ TEST_P(StoreConformance, LargePartsOfATaskComeBackWhole) {
   everywhere("ready");
   EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.nextReadyTask({}); })->SerializeAsString(),
             task.SerializeAsString());
-  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.livingTaskByKey("key of t"); })->SerializeAsString(),
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.liveTaskByKey("key of t"); })->SerializeAsString(),
             task.SerializeAsString());
   const auto change = [&] { ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(task); })); };
   task.set_state(v1::Task::DONE);
@@ -201,7 +201,7 @@ TEST_P(StoreConformance, AProjectThatMayNotBeginCostsALookNothing) {
     rows.push_back(task.id());
     return false;
   };
-  query.may_not_begin = [&](const std::string& project) {
+  query.may_not_start = [&](const std::string& project) {
     projects.push_back(project);
     return project == "full";
   };
@@ -223,11 +223,11 @@ TEST_P(StoreConformance, AProjectThatMayNotBeginCostsALookNothing) {
   }));
   look();
   EXPECT_THAT(rows, ElementsAre("tried", "of one that runs", "of one that will", "other", "last"));
-  query.may_not_begin = [](const std::string&) { return false; };
+  query.may_not_start = [](const std::string&) { return false; };
   look();
   EXPECT_EQ(rows.size(), 505u) << "nobody is full: everything, as without the question";
   const std::vector<std::string> asked = rows;
-  query.may_not_begin = {};
+  query.may_not_start = {};
   look();
   EXPECT_EQ(rows, asked) << "in the same order";
 }
@@ -291,7 +291,7 @@ TEST_P(StoreConformance, WhatIsRefusedKeepsALookAtAgeShort) {
   };
   ASSERT_OK(store_->transact([&](Transaction& t) {
     EXPECT_OK(put(t, "urgent", "a", 500, 1000));
-    for (int i = 0; i < 2 * QueueQuery::kRefusedForAge; ++i) {
+    for (int i = 0; i < 2 * QueueQuery::kMaxAgedRejections; ++i) {
       EXPECT_OK(put(t, "refused" + std::to_string(i), "a", i % 2, i % 7));
     }
     return put(t, "old", "b", 0, 10);
@@ -306,7 +306,7 @@ TEST_P(StoreConformance, WhatIsRefusedKeepsALookAtAgeShort) {
   ASSERT_OK(first.status());
   EXPECT_EQ(first->id(), "old") << "another project's refused tasks are not in its way";
   // First the urgent task; then the old one, whose age adds 100; then the rest from that priority down, in queue order.
-  EXPECT_LE(asked, 1 + QueueQuery::kRefusedForAge + 1 + QueueQuery::kRefusedForAge + 1);
+  EXPECT_LE(asked, 1 + QueueQuery::kMaxAgedRejections + 1 + QueueQuery::kMaxAgedRejections + 1);
   ASSERT_OK(store_->transact([&](Transaction& t) {
     v1::Task done = sampleTask("old", v1::BUILD, 0, 10);
     done.set_project("b");
@@ -336,7 +336,7 @@ TEST_P(StoreConformance, OnlyWhatCanBeHadAges) {
   }));
   QueueQuery query = {.now_us = 1000, .ageing_us = 100};
   query.accept = [](const v1::Task& task) { return task.id() != "for another chip"; };
-  query.may_not_begin = [](const std::string& project) { return project == "full"; };
+  query.may_not_start = [](const std::string& project) { return project == "full"; };
   const auto first = [&] { return readOne(*store_, [&](Reader& r) { return r.nextReadyTask(query); })->id(); };
   EXPECT_EQ(first(), "old") << "1 + 6 against 2, whatever waits behind a full project";
   ASSERT_OK(store_->transact([&](Transaction& t) {
@@ -345,20 +345,20 @@ TEST_P(StoreConformance, OnlyWhatCanBeHadAges) {
     return t.putTask(done);
   }));
   EXPECT_EQ(first(), "urgent") << "2 against -1 + 1: neither 0 + 10 nor -1 + 10 can be had";
-  query.may_not_begin = {};
+  query.may_not_start = {};
   EXPECT_EQ(first(), "urgent backlog0") << "9 + 10";
 }
 
 TEST_P(StoreConformance, ClientsTakeTurns) {
   ASSERT_OK(store_->transact([&](Transaction& t) {
-    for (int64_t i = 1; i <= 5; ++i) EXPECT_EQ(*t.takeTurn(0, "many"), i);
-    EXPECT_EQ(*t.takeTurn(0, "few"), 1) << "as soon as the first of the others";
-    EXPECT_EQ(*t.takeTurn(1, "many"), 1) << "each priority counts for itself";
-    EXPECT_TRUE(t.turnServed(0, 3).ok());
-    EXPECT_EQ(*t.takeTurn(0, "few"), 4) << "what was served is over";
-    EXPECT_EQ(*t.takeTurn(0, "many"), 6);
-    EXPECT_TRUE(t.turnServed(0, 2).ok());
-    EXPECT_EQ(*t.takeTurn(0, "new"), 4) << "an older turn served late takes nothing back";
+    for (int64_t i = 1; i <= 5; ++i) EXPECT_EQ(*t.takeTicket(0, "many"), i);
+    EXPECT_EQ(*t.takeTicket(0, "few"), 1) << "as soon as the first of the others";
+    EXPECT_EQ(*t.takeTicket(1, "many"), 1) << "each priority counts for itself";
+    EXPECT_TRUE(t.ticketServed(0, 3).ok());
+    EXPECT_EQ(*t.takeTicket(0, "few"), 4) << "what was served is over";
+    EXPECT_EQ(*t.takeTicket(0, "many"), 6);
+    EXPECT_TRUE(t.ticketServed(0, 2).ok());
+    EXPECT_EQ(*t.takeTicket(0, "new"), 4) << "an older turn served late takes nothing back";
     return absl::OkStatus();
   }));
 }
@@ -415,11 +415,11 @@ TEST_P(StoreConformance, LivingTasksAreFoundByKey) {
   v1::Task task = sampleTask("t");
   task.set_key("unit");
   ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(task); }));
-  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.livingTaskByKey("unit"); })->id(), "t");
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.liveTaskByKey("unit"); })->id(), "t");
   for (v1::Task::State state : {v1::Task::LEASED, v1::Task::DONE}) {
     task.set_state(state);
     ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(task); }));
-    EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.livingTaskByKey("unit"); }).ok(), state == v1::Task::LEASED);
+    EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.liveTaskByKey("unit"); }).ok(), state == v1::Task::LEASED);
   }
 }
 
@@ -456,10 +456,10 @@ TEST_P(StoreConformance, TheJobsBehindATaskAreCountedAndTheFirstAreNamed) {
     return absl::OkStatus();
   }));
   ASSERT_OK(store_->read([&](Reader& r) {
-    EXPECT_EQ(r.livingJobsOfTask("t", 4)->count, 39) << "without the one that has ended";
-    EXPECT_THAT(r.livingJobsOfTask("t", 4)->first, ElementsAre("j1", "j5", "j7", "j9"));
-    EXPECT_EQ(r.livingJobsOfTask("t", 100)->first.size(), 39u);
-    EXPECT_EQ(r.livingJobsOfTask("none", 4)->count, 0);
+    EXPECT_EQ(r.liveJobsOfTask("t", 4)->count, 39) << "without the one that has ended";
+    EXPECT_THAT(r.liveJobsOfTask("t", 4)->first, ElementsAre("j1", "j5", "j7", "j9"));
+    EXPECT_EQ(r.liveJobsOfTask("t", 100)->first.size(), 39u);
+    EXPECT_EQ(r.liveJobsOfTask("none", 4)->count, 0);
     return absl::OkStatus();
   }));
 }

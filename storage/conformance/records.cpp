@@ -3,7 +3,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "storage/conformance/samples.h"
-#include "storage/record_facts.h"
+#include "storage/record_properties.h"
 
 namespace tessera::storage {
 namespace {

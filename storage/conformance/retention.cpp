@@ -50,8 +50,8 @@ TEST_P(StoreConformance, AJobTakesAlongWhatWasItsAlone) {
     EXPECT_THAT(idsOf(r, Kind::kTask), UnorderedElementsAre("t2"));
     EXPECT_EQ(*r.eventCount("j1"), 0);
     EXPECT_TRUE(absl::IsNotFound(r.getJobByRequestId(kDefaultProject, "request-j1").status()));
-    EXPECT_TRUE(r.livingActionsByKey("own")->empty());
-    EXPECT_EQ(r.livingActionsByKey("shared")->size(), 1u);
+    EXPECT_TRUE(r.liveActionsByKey("own")->empty());
+    EXPECT_EQ(r.liveActionsByKey("shared")->size(), 1u);
     EXPECT_EQ(*r.queueLength(), 1);
     return absl::OkStatus();
   }));
@@ -64,7 +64,7 @@ TEST_P(StoreConformance, LogsAndVersionsAreInOrderAndGoWithTheirOwners) {
   v1::ArtifactVersion version;
   ASSERT_OK(store_->transact([&](Transaction& t) {
     EXPECT_TRUE(absl::IsFailedPrecondition(t.appendToSearch("search", entry))) << "there is no such action";
-    EXPECT_TRUE(absl::IsFailedPrecondition(t.putSeries(series)));
+    EXPECT_TRUE(absl::IsFailedPrecondition(t.putRollout(series)));
     for (const char* id : {"search", "other", "own"}) EXPECT_TRUE(t.putAction(sampleAction(id, id)).ok());
     EXPECT_TRUE(t.insertJob(sampleJob("j1"), "h", "own").ok());
     for (uint64_t trees : {7, 8, 9}) {
@@ -74,7 +74,7 @@ TEST_P(StoreConformance, LogsAndVersionsAreInOrderAndGoWithTheirOwners) {
     EXPECT_TRUE(t.appendToSearch("other", entry).ok());
     series.set_job_id("j1");
     series.set_versions(3);
-    EXPECT_TRUE(t.putSeries(series).ok());
+    EXPECT_TRUE(t.putRollout(series).ok());
     version.set_job_id("j1");
     for (int number : {1, 2, 3}) {
       version.set_number(number);
@@ -87,8 +87,8 @@ TEST_P(StoreConformance, LogsAndVersionsAreInOrderAndGoWithTheirOwners) {
     auto log = r.searchLog("search");
     EXPECT_EQ(log->size(), 3u);
     for (size_t i = 0; i < log->size(); ++i) EXPECT_EQ((*log)[i].batch().trees(), 7 + i);
-    EXPECT_EQ(r.getSeries("j1")->versions(), 3);
-    EXPECT_TRUE(absl::IsNotFound(r.getSeries("j2").status()));
+    EXPECT_EQ(r.getRollout("j1")->versions(), 3);
+    EXPECT_TRUE(absl::IsNotFound(r.getRollout("j2").status()));
     auto versions = r.versionsAfter("j1", 1, 1);
     EXPECT_EQ(versions->size(), 1u);
     EXPECT_EQ((*versions)[0].artifact_id(), "artifact 2");
@@ -103,7 +103,7 @@ TEST_P(StoreConformance, LogsAndVersionsAreInOrderAndGoWithTheirOwners) {
   ASSERT_OK(store_->read([&](Reader& r) {
     EXPECT_TRUE(r.searchLog("search")->empty());
     EXPECT_EQ(r.searchLog("other")->size(), 1u);
-    EXPECT_TRUE(absl::IsNotFound(r.getSeries("j1").status()));
+    EXPECT_TRUE(absl::IsNotFound(r.getRollout("j1").status()));
     EXPECT_TRUE(r.versionsAfter("j1", 0, 10)->empty());
     return absl::OkStatus();
   }));
@@ -174,7 +174,7 @@ TEST_P(StoreConformance, ALostBlobIsNotThereUntilItIsPutAgain) {
   const auto put = [&] {
     EXPECT_OK(store_->transact([&](Transaction& t) { return t.putBlob(digest, kDefaultProject, 5); }));
   };
-  const auto lose = [&] { EXPECT_OK(store_->transact([&](Transaction& t) { return t.loseBlob(sha256); })); };
+  const auto lose = [&] { EXPECT_OK(store_->transact([&](Transaction& t) { return t.markBlobLost(sha256); })); };
   EXPECT_FALSE(isThere());
   lose();  // no effect on a blob that does not exist
   EXPECT_FALSE(isThere());
@@ -184,14 +184,14 @@ TEST_P(StoreConformance, ALostBlobIsNotThereUntilItIsPutAgain) {
   EXPECT_FALSE(isThere());
   ASSERT_OK(store_->read([&](Reader& r) {
     EXPECT_THAT(idsOf(r, Kind::kBlob), UnorderedElementsAre(sha256)) << "its row stays";
-    EXPECT_TRUE(*r.holdsBlob(kDefaultProject, sha256)) << "as does who may read it";
+    EXPECT_TRUE(*r.mayReadBlob(kDefaultProject, sha256)) << "as does who may read it";
     EXPECT_TRUE(r.lastUse(Kind::kBlob, sha256).ok());
     return absl::OkStatus();
   }));
   put();
   EXPECT_TRUE(isThere());
   EXPECT_TRUE(absl::IsCancelled(store_->transact([&](Transaction& t) {
-    EXPECT_OK(t.loseBlob(sha256));
+    EXPECT_OK(t.markBlobLost(sha256));
     EXPECT_FALSE(*t.hasBlob(sha256));
     return absl::CancelledError("no");
   })));

@@ -113,14 +113,14 @@ absl::StatusOr<std::unique_ptr<RowFilter>> makeRowFilter(std::string_view filter
   return checked;
 }
 
-bool isOf(const std::string& project, const Entity& entity, const std::vector<Value>& columns) {
+bool isVisibleTo(const std::string& project, const Entity& entity, const std::vector<Value>& columns) {
   const Field* field = entity.find("project");
   if (project.empty() || field == nullptr) return true;
   const auto& whose = std::get<std::string>(columns[indexOf(entity, field)]);
   return whose == project || (entity.has_common && whose.empty());
 }
 
-bool comesBefore(const std::vector<OrderTerm>& order, const std::vector<Value>& a, const std::vector<Value>& b) {
+bool precedes(const std::vector<OrderTerm>& order, const std::vector<Value>& a, const std::vector<Value>& b) {
   for (size_t i = 0; i < order.size(); ++i) {
     if (a[i] != b[i]) return (a[i] < b[i]) != order[i].descending;
   }

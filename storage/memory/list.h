@@ -25,10 +25,10 @@ class RowFilter {
 absl::StatusOr<std::unique_ptr<RowFilter>> makeRowFilter(std::string_view filter, const Entity& entity);
 
 /// Whether the project may see a row; equivalent of restrictTo().
-bool isOf(const std::string& project, const Entity& entity, const std::vector<Value>& columns);
+bool isVisibleTo(const std::string& project, const Entity& entity, const std::vector<Value>& columns);
 
 /// Whether `a` precedes `b`; both contain the order's fields.
-bool comesBefore(const std::vector<OrderTerm>& order, const std::vector<Value>& a, const std::vector<Value>& b);
+bool precedes(const std::vector<OrderTerm>& order, const std::vector<Value>& a, const std::vector<Value>& b);
 /// Extracts the order's fields of a row.
 std::vector<Value> orderColumns(const ListOrder& list, const Entity& entity, const std::vector<Value>& columns);
 
@@ -55,12 +55,12 @@ absl::StatusOr<Page<Message>> pageOfTable(const Table<std::string, Row>& table, 
   for (const auto& [key, row] : table.rows()) {
     const Message& message = messageOf(*row);
     const std::vector<Value> columns = columnsOf(message);
-    if (!filter->matches(columns) || !isOf(query.project, entity, columns)) continue;
+    if (!filter->matches(columns) || !isVisibleTo(query.project, entity, columns)) continue;
     Found item{orderColumns(list, entity, columns), &message};
-    if (!list.has_last || comesBefore(list.order, list.last, item.by)) found.push_back(std::move(item));
+    if (!list.has_last || precedes(list.order, list.last, item.by)) found.push_back(std::move(item));
   }
   std::sort(found.begin(), found.end(),
-            [&](const Found& a, const Found& b) { return comesBefore(list.order, a.by, b.by); });
+            [&](const Found& a, const Found& b) { return precedes(list.order, a.by, b.by); });
   Page<Message> page;
   size_t bytes = 0;
   for (size_t i = 0; i < found.size(); ++i) {

@@ -61,9 +61,9 @@ class Choice {
 
   /// Whether the task would start a job that its project may not start.
   bool isLeftOut(const v1::Task& task) {
-    if (!query_.may_not_begin || !isStarting(tables_, task)) return false;
+    if (!query_.may_not_start || !isStarting(tables_, task)) return false;
     const auto [known, fresh] = may_not_begin_.try_emplace(projectOf(task), false);
-    if (fresh) known->second = query_.may_not_begin(known->first);
+    if (fresh) known->second = query_.may_not_start(known->first);
     return known->second;
   }
 
@@ -114,7 +114,7 @@ int64_t agedPriority(const Tables& tables, const QueueQuery& query, Choice& choi
     std::map<Part, int> refused;
     for (const auto& [key, id] : old) {
       const auto& [part, minus_priority, ready_us, row] = key;
-      if (refused[part] >= QueueQuery::kRefusedForAge || rank(-minus_priority, ready_us) <= best) continue;
+      if (refused[part] >= QueueQuery::kMaxAgedRejections || rank(-minus_priority, ready_us) <= best) continue;
       if (choice.of(id) != nullptr) {
         best = rank(-minus_priority, ready_us);
       } else {
@@ -170,27 +170,27 @@ absl::StatusOr<std::vector<QueueDepth>> MemoryTransaction::queueDepths() {
   return depths;
 }
 
-absl::StatusOr<int64_t> MemoryTransaction::nextTurn(int priority, const std::string& client) {
-  const int64_t* served = tables_.turn_served.find(priority);
-  const int64_t* last = tables_.turn_of_client.find({priority, client});
+absl::StatusOr<int64_t> MemoryTransaction::nextTicket(int priority, const std::string& client) {
+  const int64_t* served = tables_.ticket_served.find(priority);
+  const int64_t* last = tables_.ticket_of_client.find({priority, client});
   return std::max(served != nullptr ? *served : 0, last != nullptr ? *last : 0) + 1;
 }
 
-absl::StatusOr<int64_t> MemoryTransaction::takeTurn(int priority, const std::string& client) {
-  absl::StatusOr<int64_t> turn = nextTurn(priority, client);
-  tables_.turn_of_client.put({priority, client}, *turn);
+absl::StatusOr<int64_t> MemoryTransaction::takeTicket(int priority, const std::string& client) {
+  absl::StatusOr<int64_t> turn = nextTicket(priority, client);
+  tables_.ticket_of_client.put({priority, client}, *turn);
   return turn;
 }
 
-absl::Status MemoryTransaction::turnServed(int priority, int64_t turn) {
-  const int64_t* served = tables_.turn_served.find(priority);
-  if (served == nullptr || turn > *served) tables_.turn_served.put(priority, turn);
+absl::Status MemoryTransaction::ticketServed(int priority, int64_t turn) {
+  const int64_t* served = tables_.ticket_served.find(priority);
+  if (served == nullptr || turn > *served) tables_.ticket_served.put(priority, turn);
   std::vector<std::pair<int, std::string>> over;
-  for (auto it = tables_.turn_of_client.from({priority, ""});
-       it != tables_.turn_of_client.rows().end() && it->first.first == priority; ++it) {
+  for (auto it = tables_.ticket_of_client.from({priority, ""});
+       it != tables_.ticket_of_client.rows().end() && it->first.first == priority; ++it) {
     if (*it->second <= turn) over.push_back(it->first);
   }
-  for (const auto& key : over) tables_.turn_of_client.erase(key);
+  for (const auto& key : over) tables_.ticket_of_client.erase(key);
   return absl::OkStatus();
 }
 

@@ -69,7 +69,7 @@ absl::StatusOr<Page<v1::Job>> MemoryTransaction::listJobs(const ListQuery& query
                               [](const Tables::JobRow& row) -> const v1::Job& { return row.job; });
 }
 
-absl::StatusOr<std::vector<v1::Job>> MemoryTransaction::livingJobsOfAction(const std::string& action_id) {
+absl::StatusOr<std::vector<v1::Job>> MemoryTransaction::liveJobsOfAction(const std::string& action_id) {
   std::vector<v1::Job> jobs;
   for (auto it = tables_.living_jobs.from({action_id, 0, ""});
        it != tables_.living_jobs.rows().end() && std::get<0>(it->first) == action_id; ++it) {
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<v1::Job>> MemoryTransaction::livingJobsOfAction(const
   return jobs;
 }
 
-absl::StatusOr<std::string> MemoryTransaction::firstLivingJobOfAction(const std::string& action_id) {
+absl::StatusOr<std::string> MemoryTransaction::firstLiveJobOfAction(const std::string& action_id) {
   const auto it = tables_.living_jobs.from({action_id, 0, ""});
   if (it == tables_.living_jobs.rows().end() || std::get<0>(it->first) != action_id) {
     return absent("living job of action", action_id);
@@ -86,8 +86,8 @@ absl::StatusOr<std::string> MemoryTransaction::firstLivingJobOfAction(const std:
   return std::get<2>(it->first);
 }
 
-absl::StatusOr<LivingJobs> MemoryTransaction::livingJobsOfTask(const std::string& task_id, int most) {
-  LivingJobs living;
+absl::StatusOr<LiveJobs> MemoryTransaction::liveJobsOfTask(const std::string& task_id, int most) {
+  LiveJobs living;
   for (auto link = tables_.actions_of_task.from({task_id, 0, ""});
        link != tables_.actions_of_task.rows().end() && std::get<0>(link->first) == task_id; ++link) {
     const std::string& action_id = std::get<2>(link->first);
@@ -122,7 +122,7 @@ absl::StatusOr<v1::Action> MemoryTransaction::getAction(const std::string& id) {
   return messageOf(tables_.actions, &Tables::ActionRow::action, "action", id);
 }
 
-absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::livingActionsByKey(const std::string& key) {
+absl::StatusOr<std::vector<v1::Action>> MemoryTransaction::liveActionsByKey(const std::string& key) {
   std::vector<v1::Action> actions;
   for (auto it = tables_.living_actions.from({key, INT64_MIN, 0, ""});
        it != tables_.living_actions.rows().end() && std::get<0>(it->first) == key; ++it) {
@@ -178,7 +178,7 @@ absl::StatusOr<std::vector<v1::SearchEntry>> MemoryTransaction::searchLog(const 
   return entries;
 }
 
-absl::StatusOr<v1::ArtifactSeries> MemoryTransaction::getSeries(const std::string& job_id) {
+absl::StatusOr<v1::ArtifactSeries> MemoryTransaction::getRollout(const std::string& job_id) {
   const v1::ArtifactSeries* series = tables_.series.find(job_id);
   return series == nullptr ? absent("artifact of tune job", job_id) : absl::StatusOr<v1::ArtifactSeries>(*series);
 }
@@ -198,7 +198,7 @@ absl::StatusOr<v1::Task> MemoryTransaction::getTask(const std::string& id) {
   return messageOf(tables_.tasks, &Tables::TaskRow::task, "task", id);
 }
 
-absl::StatusOr<v1::Task> MemoryTransaction::livingTaskByKey(const std::string& key) {
+absl::StatusOr<v1::Task> MemoryTransaction::liveTaskByKey(const std::string& key) {
   const auto it = tables_.living_tasks.from({key, INT64_MIN, 0, ""});
   if (it == tables_.living_tasks.rows().end() || std::get<0>(it->first) != key) {
     return absent("living task with key", key);
@@ -310,7 +310,7 @@ absl::StatusOr<int64_t> MemoryTransaction::rowBlobBytes() {
   return total;
 }
 
-absl::StatusOr<bool> MemoryTransaction::holdsBlob(const std::string& project, const std::string& sha256) {
+absl::StatusOr<bool> MemoryTransaction::mayReadBlob(const std::string& project, const std::string& sha256) {
   return tables_.holds.contains({project, sha256});
 }
 

@@ -8,7 +8,7 @@
 #include "proto/support/status_macros.h"
 #include "storage/memory/list.h"
 #include "storage/memory/transaction.h"
-#include "storage/record_facts.h"
+#include "storage/record_properties.h"
 #include "storage/record_query.h"
 
 namespace tessera::storage {
@@ -30,7 +30,7 @@ absl::StatusOr<v1::TuningRecord> MemoryTransaction::getRecord(const std::string&
 absl::StatusOr<Page<BestGroup>> MemoryTransaction::bestRecords(const BestQuery& query) {
   std::map<GroupKey, std::vector<const v1::TuningRecord*>> groups;
   for (const auto& [id, record] : tables_.records.rows()) {
-    if (failed(*record) || !(comparable(record->median_ms()) > 0)) continue;
+    if (failed(*record) || !(nanToZero(record->median_ms()) > 0)) continue;
     groups[{projectOf(*record), record->workload_hash(), record->target_name(), record->target_hash(),
             record->threads()}]
         .push_back(record.get());
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<RecordGroup>> MemoryTransaction::recordStatistics(con
   std::map<Value, Group> groups;
   for (const auto& [id, record] : tables_.records.rows()) {
     const std::vector<Value> columns = columnsOf(*record);
-    if (!rows->matches(columns) || !isOf(project, recordEntity(), columns)) continue;
+    if (!rows->matches(columns) || !isVisibleTo(project, recordEntity(), columns)) continue;
     const Value value = field == nullptr ? Value(std::string()) : columns[indexOf(field)];
     const bool first = !groups.contains(value);
     Group& group = groups[value];
@@ -71,7 +71,7 @@ absl::StatusOr<std::vector<RecordGroup>> MemoryTransaction::recordStatistics(con
     ++told.records;
     told.failed += failed(*record) ? 1 : 0;
     group.workloads.insert(record->workload_hash());
-    const double median = comparable(record->median_ms());
+    const double median = nanToZero(record->median_ms());
     if (!failed(*record) && median > 0 && (told.best_ms == 0 || median < told.best_ms)) told.best_ms = median;
     told.best_speed = std::max(told.best_speed, speedOf(*record));
     told.first_time_us = first ? record->create_time_us() : std::min(told.first_time_us, record->create_time_us());

@@ -13,10 +13,10 @@ absl::Status notOf(Kind kind, const char* what) {
 }
 
 bool hasUse(Kind kind) {
-  return kind == Kind::kArtifact || kind == Kind::kObject || kind == Kind::kBlob || kind == Kind::kHold;
+  return kind == Kind::kArtifact || kind == Kind::kObject || kind == Kind::kBlob || kind == Kind::kBlobReference;
 }
 
-/// Splits a holdKey() into project and SHA-256.
+/// Splits a blobReferenceKey() into project and SHA-256.
 std::pair<std::string, std::string> holdOf(const std::string& key) {
   const size_t slash = key.find('/');
   return {key.substr(0, slash), slash == std::string::npos ? "" : key.substr(slash + 1)};
@@ -74,9 +74,9 @@ absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Sta
             return Facts(use(id), &digest);
           },
           visit);
-    case Kind::kHold:
+    case Kind::kBlobReference:
       for (const auto& [key, size] : tables_.holds.rows()) {
-        const std::string id = holdKey(key.first, key.second);
+        const std::string id = blobReferenceKey(key.first, key.second);
         digest.set_sha256(key.second);
         digest.set_size_bytes(*size);
         TESSERA_RETURN_IF_ERROR(visit({kind, id, use(id), &digest}));
@@ -89,10 +89,10 @@ absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Sta
 
 absl::StatusOr<int64_t> MemoryTransaction::lastUse(Kind kind, const std::string& id) {
   if (!hasUse(kind)) return notOf(kind, "last use");
-  const bool present = kind == Kind::kArtifact ? tables_.artifacts.contains(id)
-                       : kind == Kind::kObject ? tables_.objects.contains(id)
-                       : kind == Kind::kHold   ? tables_.holds.contains(holdOf(id))
-                                               : tables_.blobs.contains(id);
+  const bool present = kind == Kind::kArtifact        ? tables_.artifacts.contains(id)
+                       : kind == Kind::kObject        ? tables_.objects.contains(id)
+                       : kind == Kind::kBlobReference ? tables_.holds.contains(holdOf(id))
+                                                      : tables_.blobs.contains(id);
   if (!present) return absl::NotFoundError(absl::StrCat("there is no \"", id, "\""));
   const int64_t* time = tables_.last_use.find({kind, id});
   return time == nullptr ? 0 : *time;
@@ -101,7 +101,7 @@ absl::StatusOr<int64_t> MemoryTransaction::lastUse(Kind kind, const std::string&
 absl::StatusOr<std::vector<Kind>> MemoryTransaction::usedBefore(const std::string& project, const std::string& name,
                                                                 int64_t time_us) {
   std::vector<Kind> kinds;
-  for (const Kind kind : {Kind::kBlob, Kind::kHold, Kind::kArtifact}) {
+  for (const Kind kind : {Kind::kBlob, Kind::kBlobReference, Kind::kArtifact}) {
     const absl::StatusOr<int64_t> use = lastUse(kind, useKey(kind, project, name));
     if (use.ok() && *use < time_us) kinds.push_back(kind);
   }
@@ -171,13 +171,13 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
       }
       for (const auto& hold : holds) {
         tables_.holds.erase(hold);
-        tables_.last_use.erase({Kind::kHold, holdKey(hold.first, hold.second)});
+        tables_.last_use.erase({Kind::kBlobReference, blobReferenceKey(hold.first, hold.second)});
       }
       tables_.blobs.erase(id);
       tables_.lost_blobs.set(id, false);
       break;
     }
-    case Kind::kHold:
+    case Kind::kBlobReference:
       tables_.holds.erase(holdOf(id));
       break;
     case Kind::kTarget:

@@ -64,8 +64,8 @@ struct Tables {
   Index<std::tuple<Text, int64_t, int64_t, Text>> living_tasks{undo};  ///< key, ready time, row, id
   Index<ReadyKey> ready{undo};
   Table<std::tuple<int, int64_t, int64_t, Text>, ReadyKey> ready_by_time{undo};  ///< kind, ready time, row, id
-  Table<std::pair<int, Text>, int64_t> turn_of_client{undo};  ///< priority, client -> last ticket taken
-  Table<int, int64_t> turn_served{undo};                      ///< by priority: last ticket served
+  Table<std::pair<int, Text>, int64_t> ticket_of_client{undo};  ///< priority, client -> last ticket taken
+  Table<int, int64_t> ticket_served{undo};                      ///< by priority: last ticket served
   Index<Text> leased{undo};
   Table<std::pair<Text, Text>, int64_t> links{undo};             ///< action, task -> position
   Index<std::tuple<Text, int64_t, Text>> tasks_of_action{undo};  ///< action, position, task

@@ -75,7 +75,7 @@ absl::Status MemoryTransaction::appendToSearch(const std::string& search_id, con
   return absl::OkStatus();
 }
 
-absl::Status MemoryTransaction::putSeries(const v1::ArtifactSeries& series) {
+absl::Status MemoryTransaction::putRollout(const v1::ArtifactSeries& series) {
   if (!tables_.jobs.contains(series.job_id())) return refersToNothing();
   tables_.series.put(series.job_id(), series);
   return absl::OkStatus();
@@ -221,10 +221,10 @@ absl::Status MemoryTransaction::putBlob(const v1::Digest& digest, const std::str
   if (!tables_.holds.contains({project, digest.sha256()})) {
     tables_.holds.put({project, digest.sha256()}, digest.size_bytes());
   }
-  return touch(Kind::kHold, holdKey(project, digest.sha256()), time_us);
+  return touch(Kind::kBlobReference, blobReferenceKey(project, digest.sha256()), time_us);
 }
 
-absl::Status MemoryTransaction::loseBlob(const std::string& sha256) {
+absl::Status MemoryTransaction::markBlobLost(const std::string& sha256) {
   if (tables_.blobs.contains(sha256)) tables_.lost_blobs.set(sha256, true);
   return absl::OkStatus();
 }

@@ -19,26 +19,26 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<std::string> getRequestHash(const std::string& job_id) override;
   absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) override;
   absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) override;
-  absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) override;
-  absl::StatusOr<std::string> firstLivingJobOfAction(const std::string& action_id) override;
+  absl::StatusOr<std::vector<v1::Job>> liveJobsOfAction(const std::string& action_id) override;
+  absl::StatusOr<std::string> firstLiveJobOfAction(const std::string& action_id) override;
   absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) override;
   absl::StatusOr<std::vector<std::string>> jobsPastDeadline(int64_t now_us) override;
   absl::StatusOr<std::vector<v1::JobEvent>> eventsAfter(const std::string& job_id, int64_t cursor, int limit) override;
   absl::StatusOr<v1::Action> getAction(const std::string& id) override;
-  absl::StatusOr<std::vector<v1::Action>> livingActionsByKey(const std::string& key) override;
+  absl::StatusOr<std::vector<v1::Action>> liveActionsByKey(const std::string& key) override;
   absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
   absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::string& project,
                                                          const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
   absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) override;
-  absl::StatusOr<v1::ArtifactSeries> getSeries(const std::string& job_id) override;
+  absl::StatusOr<v1::ArtifactSeries> getRollout(const std::string& job_id) override;
   absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
                                                                  int limit) override;
   absl::StatusOr<v1::Task> getTask(const std::string& id) override;
-  absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
+  absl::StatusOr<v1::Task> liveTaskByKey(const std::string& key) override;
   absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
   absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) override;
-  absl::StatusOr<LivingJobs> livingJobsOfTask(const std::string& task_id, int most) override;
+  absl::StatusOr<LiveJobs> liveJobsOfTask(const std::string& task_id, int most) override;
   absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) override;
   absl::StatusOr<std::vector<v1::Task>> readySince(v1::TaskKind kind, int64_t since_us, int limit) override;
   absl::StatusOr<int> queuePosition(const std::string& task_id) override;
@@ -61,7 +61,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
   absl::StatusOr<int64_t> blobSize(const std::string& sha256) override;
-  absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
+  absl::StatusOr<bool> mayReadBlob(const std::string& project, const std::string& sha256) override;
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
   absl::StatusOr<std::vector<Usage>> usages() override;
   absl::StatusOr<BlobTotals> blobTotals() override;
@@ -82,12 +82,12 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
   absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) override;
-  absl::Status putSeries(const v1::ArtifactSeries& series) override;
+  absl::Status putRollout(const v1::ArtifactSeries& series) override;
   absl::Status putVersion(const v1::ArtifactVersion& version) override;
   absl::Status putTask(const v1::Task& task) override;
-  absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) override;
-  absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) override;
-  absl::Status turnServed(int priority, int64_t turn) override;
+  absl::StatusOr<int64_t> nextTicket(int priority, const std::string& client) override;
+  absl::StatusOr<int64_t> takeTicket(int priority, const std::string& client) override;
+  absl::Status ticketServed(int priority, int64_t turn) override;
   absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
   absl::Status putReproduction(const std::string& key, const v1::Reproduction& reproduction) override;
@@ -97,7 +97,7 @@ class MemoryTransaction : public Transaction {
   absl::Status putTarget(const std::string& project, const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
-  absl::Status loseBlob(const std::string& sha256) override;
+  absl::Status markBlobLost(const std::string& sha256) override;
   absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) override;
   absl::Status eraseBlobBytes(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;

@@ -111,7 +111,7 @@ absl::StatusOr<bool> Statement::step() {
   if (result == SQLITE_ROW) return true;
   if (result == SQLITE_DONE) return false;
   status_ = database_->error(result);
-  database_->noteFault(result, status_);
+  database_->recordFault(result, status_);
   return status_;
 }
 
@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::open(const std::string& path
   std::unique_ptr<Database> database(new Database(path, handle));
   if (result != SQLITE_OK) return database->error(result);
   sqlite3_extended_result_codes(handle, 1);
-  database->setPatience(std::chrono::milliseconds(2'000));
+  database->setBusyTimeout(std::chrono::milliseconds(2'000));
   return database;
 }
 
@@ -173,7 +173,7 @@ absl::Status Database::execute(const char* sql) {
   const int result = sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr);
   if (result == SQLITE_OK) return absl::OkStatus();
   absl::Status status = error(result);
-  noteFault(result, status);
+  recordFault(result, status);
   return status;
 }
 
@@ -201,7 +201,7 @@ absl::Status Database::error(int result) const {
   return absl::InternalError(absl::StrCat(path_, ": ", detail, " (SQLite ", result, ")"));
 }
 
-void Database::noteFault(int result, const absl::Status& status) {
+void Database::recordFault(int result, const absl::Status& status) {
   // The first fault is kept: later ones are often its consequences.
   if (!fault_.ok()) return;
   for (const ErrorClass& known : kErrorClasses) {

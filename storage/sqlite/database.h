@@ -70,7 +70,7 @@ class Database {
   static absl::StatusOr<std::unique_ptr<Database>> open(const std::string& path, Mode mode, const char* vfs = nullptr);
   /// How long to wait for another connection's lock. Connections of the store contend only during checkpoints and
   /// recovery.
-  void setPatience(std::chrono::milliseconds patience) {
+  void setBusyTimeout(std::chrono::milliseconds patience) {
     sqlite3_busy_timeout(handle_, static_cast<int>(patience.count()));
   }
   ~Database();
@@ -104,7 +104,7 @@ class Database {
  private:
   friend class Statement;
   Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
-  void noteFault(int result, const absl::Status& status);
+  void recordFault(int result, const absl::Status& status);
 
   std::string path_;
   sqlite3* handle_;

@@ -93,9 +93,9 @@ absl::Status apply(Database& database, const Migration& migration) {
                       absl::StrCat("migration ", migration.name, " of ", database.path(), ": ", status.message()));
 }
 
-absl::Status othersContent(const std::string& why) {
+absl::Status foreignDatabase(const std::string& why) {
   absl::Status status = absl::FailedPreconditionError(why);
-  status.SetPayload(kOthersContent, absl::Cord());
+  status.SetPayload(kForeignDatabase, absl::Cord());
   return status;
 }
 
@@ -105,8 +105,8 @@ absl::Status migrate(Database& database) {
   TESSERA_ASSIGN_OR_RETURN(int64_t owner, number(database, "PRAGMA application_id"));
   TESSERA_ASSIGN_OR_RETURN(int64_t tables, number(database, "SELECT count(*) FROM sqlite_master"));
   if (tables > 0 && owner != kApplicationId) {
-    return othersContent(absl::StrCat(database.path(), ": this database belongs to another program (application id ",
-                                      owner, "); name another file or an empty folder"));
+    return foreignDatabase(absl::StrCat(database.path(), ": this database belongs to another program (application id ",
+                                        owner, "); name another file or an empty folder"));
   }
   absl::Status status = database.execute(
       "BEGIN IMMEDIATE;"
@@ -121,9 +121,9 @@ absl::Status migrate(Database& database) {
   TESSERA_ASSIGN_OR_RETURN(int64_t version, number(database, "SELECT max(version) FROM schema_version"));
   const int newest = migrations().back().version;
   if (version > newest) {
-    return othersContent(absl::StrCat(database.path(), ": written by a newer release (schema ", version,
-                                      ", this release knows up to ", newest,
-                                      "); run that release, or restore a backup from before the upgrade"));
+    return foreignDatabase(absl::StrCat(database.path(), ": written by a newer release (schema ", version,
+                                        ", this release knows up to ", newest,
+                                        "); run that release, or restore a backup from before the upgrade"));
   }
   for (const Migration& migration : migrations()) {
     if (migration.version <= version) continue;

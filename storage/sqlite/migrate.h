@@ -6,10 +6,10 @@
 namespace tessera::storage {
 
 /// Payload of the status with which migrate() rejects a database of another program or a newer release.
-constexpr const char* kOthersContent = "tessera.storage/others-content";
+constexpr const char* kForeignDatabase = "tessera.storage/others-content";
 
 /// Migrates the database to this release's schema, each step in its own transaction. FAILED_PRECONDITION with
-/// kOthersContent: the file belongs to another program or a newer release.
+/// kForeignDatabase: the file belongs to another program or a newer release.
 absl::Status migrate(Database& database);
 
 }  // namespace tessera::storage

@@ -107,7 +107,7 @@ inline constexpr char kBlobBytesSize[] = "SELECT size FROM blob_bytes WHERE sha2
 inline constexpr char kRowBlobsAfter[] =
     "SELECT sha256, size, time_s FROM blob_bytes WHERE sha256 > ? ORDER BY sha256 LIMIT ?";
 inline constexpr char kRowBlobBytes[] = "SELECT bytes FROM blob_bytes_total";
-inline constexpr char kHold[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
+inline constexpr char kBlobReference[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
 // Matches the name as a blob, a hold and an artifact; the last three parameters are the numbers of these kinds.
 inline constexpr char kUsedBefore[] =
     "SELECT ?5 FROM blobs WHERE sha256 = ?1 AND last_use < ?4 UNION ALL "
@@ -304,7 +304,7 @@ inline constexpr const char* kReads[] = {kUsedBefore,
                                          kBlobBytes,
                                          kBlobBytesSize,
                                          kRowBlobsAfter,
-                                         kHold,
+                                         kBlobReference,
                                          kUsage,
                                          kArtifactUse,
                                          kObjectUse,

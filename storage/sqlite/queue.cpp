@@ -69,9 +69,9 @@ absl::StatusOr<std::vector<Oldest>> oldestOf(Database& database, const Part& par
   }
 }
 
-/// Adds the parts of a kind, up to two per project; without tasks that would start a job if `may_not_begin` applies.
+/// Adds the parts of a kind, up to two per project; without tasks that would start a job if `may_not_start` applies.
 absl::Status addPartsOf(Database& database, v1::TaskKind kind,
-                        const std::function<bool(const std::string& project)>& may_not_begin,
+                        const std::function<bool(const std::string& project)>& may_not_start,
                         std::vector<Part>& parts) {
   for (const bool starting : {false, true}) {
     for (std::string project;;) {
@@ -79,7 +79,7 @@ absl::Status addPartsOf(Database& database, v1::TaskKind kind,
       TESSERA_ASSIGN_OR_RETURN(bool row, next.bind(static_cast<int>(kind)).bind(starting).bind(project).step());
       if (!row) break;
       project = std::string(next.bytes(0));
-      if (!starting || !may_not_begin || !may_not_begin(project)) parts.push_back({kind, starting, project});
+      if (!starting || !may_not_start || !may_not_start(project)) parts.push_back({kind, starting, project});
     }
   }
   return absl::OkStatus();
@@ -88,17 +88,17 @@ absl::Status addPartsOf(Database& database, v1::TaskKind kind,
 /// Returns all parts that the query may select from.
 absl::StatusOr<std::vector<Part>> partsOf(Database& database, const QueueQuery& query) {
   std::map<std::string, bool> known;
-  std::function<bool(const std::string&)> may_not_begin;
-  if (query.may_not_begin) {
-    may_not_begin = [&](const std::string& project) {
+  std::function<bool(const std::string&)> may_not_start;
+  if (query.may_not_start) {
+    may_not_start = [&](const std::string& project) {
       const auto [answer, fresh] = known.try_emplace(project, false);
-      if (fresh) answer->second = query.may_not_begin(project);
+      if (fresh) answer->second = query.may_not_start(project);
       return answer->second;
     };
   }
   std::vector<Part> parts;
   for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
-    TESSERA_RETURN_IF_ERROR(addPartsOf(database, kind, may_not_begin, parts));
+    TESSERA_RETURN_IF_ERROR(addPartsOf(database, kind, may_not_start, parts));
   }
   return parts;
 }
@@ -134,7 +134,7 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
   };
   absl::Status status;
   // With limits per project the queues are split by project, so that excluded tasks are never read.
-  if (query.may_not_begin) {
+  if (query.may_not_start) {
     for (const Part& part : parts) status.Update(enter(part.kind, part.bind(database.prepare(sql::kReadyOfProject))));
   } else {
     for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
@@ -174,7 +174,7 @@ absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query
       // Even the oldest task of this priority gains nothing, or not enough.
       if (ready_us > since_us || rank(priority, ready_us) <= best) continue;
       Statement rows = part.byAge(database, priority, since_us, -1);
-      while (refused < QueueQuery::kRefusedForAge) {
+      while (refused < QueueQuery::kMaxAgedRejections) {
         TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
         // Rows are sorted by age, so later ones have aged less.
         if (!row || rank(priority, rows.integer(1)) <= best) break;

@@ -80,12 +80,12 @@ absl::StatusOr<Page<v1::Job>> SqliteReader<Interface>::listJobs(const ListQuery&
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Job>> SqliteReader<Interface>::livingJobsOfAction(const std::string& action_id) {
+absl::StatusOr<std::vector<v1::Job>> SqliteReader<Interface>::liveJobsOfAction(const std::string& action_id) {
   return allMessages<v1::Job>(std::move(database_.prepare(sql::kLivingJobsOfAction).bind(action_id)));
 }
 
 template <typename Interface>
-absl::StatusOr<std::string> SqliteReader<Interface>::firstLivingJobOfAction(const std::string& action_id) {
+absl::StatusOr<std::string> SqliteReader<Interface>::firstLiveJobOfAction(const std::string& action_id) {
   return oneText(std::move(database_.prepare(sql::kFirstLivingJobOfAction).bind(action_id)),
                  quoted("living job of action", action_id));
 }
@@ -113,7 +113,7 @@ absl::StatusOr<v1::Action> SqliteReader<Interface>::getAction(const std::string&
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::livingActionsByKey(const std::string& key) {
+absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::liveActionsByKey(const std::string& key) {
   return allMessages<v1::Action>(std::move(database_.prepare(sql::kLivingActionsByKey).bind(key)));
 }
 
@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<v1::SearchEntry>> SqliteReader<Interface>::searchLog(
 }
 
 template <typename Interface>
-absl::StatusOr<v1::ArtifactSeries> SqliteReader<Interface>::getSeries(const std::string& job_id) {
+absl::StatusOr<v1::ArtifactSeries> SqliteReader<Interface>::getRollout(const std::string& job_id) {
   return oneMessage<v1::ArtifactSeries>(std::move(database_.prepare(sql::kSeries).bind(job_id)),
                                         quoted("artifact of tune job", job_id));
 }
@@ -186,7 +186,7 @@ absl::StatusOr<v1::Task> SqliteReader<Interface>::getTask(const std::string& id)
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Task> SqliteReader<Interface>::livingTaskByKey(const std::string& key) {
+absl::StatusOr<v1::Task> SqliteReader<Interface>::liveTaskByKey(const std::string& key) {
   return oneTask(database_, std::move(database_.prepare(sql::kLivingTaskByKey).bind(key)),
                  quoted("living task with key", key));
 }
@@ -202,12 +202,12 @@ absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(con
 }
 
 template <typename Interface>
-absl::StatusOr<LivingJobs> SqliteReader<Interface>::livingJobsOfTask(const std::string& task_id, int most) {
+absl::StatusOr<LiveJobs> SqliteReader<Interface>::liveJobsOfTask(const std::string& task_id, int most) {
   TESSERA_ASSIGN_OR_RETURN(int64_t all, count(std::move(database_.prepare(sql::kLivingJobCountOfTask).bind(task_id))));
   TESSERA_ASSIGN_OR_RETURN(
       std::vector<std::string> first,
       texts(std::move(database_.prepare(sql::kLivingJobsOfTask).bind(task_id).bind(std::max(most, 0)))));
-  return LivingJobs{all, std::move(first)};
+  return LiveJobs{all, std::move(first)};
 }
 
 template <typename Interface>
@@ -366,8 +366,8 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::rowBlobBytes() {
 }
 
 template <typename Interface>
-absl::StatusOr<bool> SqliteReader<Interface>::holdsBlob(const std::string& project, const std::string& sha256) {
-  return database_.prepare(sql::kHold).bind(project).bind(sha256).step();
+absl::StatusOr<bool> SqliteReader<Interface>::mayReadBlob(const std::string& project, const std::string& sha256) {
+  return database_.prepare(sql::kBlobReference).bind(project).bind(sha256).step();
 }
 
 template <typename Interface>

@@ -20,24 +20,24 @@ class SqliteReader : public Interface {
   absl::StatusOr<std::string> getRequestHash(const std::string& job_id) override;
   absl::StatusOr<std::string> getActionOfJob(const std::string& job_id) override;
   absl::StatusOr<Page<v1::Job>> listJobs(const ListQuery& query) override;
-  absl::StatusOr<std::vector<v1::Job>> livingJobsOfAction(const std::string& action_id) override;
-  absl::StatusOr<std::string> firstLivingJobOfAction(const std::string& action_id) override;
+  absl::StatusOr<std::vector<v1::Job>> liveJobsOfAction(const std::string& action_id) override;
+  absl::StatusOr<std::string> firstLiveJobOfAction(const std::string& action_id) override;
   absl::StatusOr<std::vector<std::string>> jobsPastQueueDeadline(int64_t now_us) override;
   absl::StatusOr<std::vector<std::string>> jobsPastDeadline(int64_t now_us) override;
   absl::StatusOr<std::vector<v1::JobEvent>> eventsAfter(const std::string& job_id, int64_t cursor, int limit) override;
   absl::StatusOr<v1::Action> getAction(const std::string& id) override;
-  absl::StatusOr<std::vector<v1::Action>> livingActionsByKey(const std::string& key) override;
+  absl::StatusOr<std::vector<v1::Action>> liveActionsByKey(const std::string& key) override;
   absl::StatusOr<v1::Artifact> artifactByKey(const std::string& key) override;
   absl::StatusOr<std::vector<v1::Action>> nearestActions(const std::string& project,
                                                          const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
   absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) override;
-  absl::StatusOr<v1::ArtifactSeries> getSeries(const std::string& job_id) override;
+  absl::StatusOr<v1::ArtifactSeries> getRollout(const std::string& job_id) override;
   absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
                                                                  int limit) override;
   absl::StatusOr<v1::Task> getTask(const std::string& id) override;
-  absl::StatusOr<v1::Task> livingTaskByKey(const std::string& key) override;
-  absl::StatusOr<LivingJobs> livingJobsOfTask(const std::string& task_id, int most) override;
+  absl::StatusOr<v1::Task> liveTaskByKey(const std::string& key) override;
+  absl::StatusOr<LiveJobs> liveJobsOfTask(const std::string& task_id, int most) override;
   absl::StatusOr<std::vector<std::string>> actionsOfTask(const std::string& task_id) override;
   absl::StatusOr<std::vector<v1::Task>> tasksOfAction(const std::string& action_id) override;
   absl::StatusOr<v1::Task> nextReadyTask(const QueueQuery& query) override;
@@ -62,7 +62,7 @@ class SqliteReader : public Interface {
   absl::StatusOr<Page<v1::Task>> listTasks(const ListQuery& query) override;
   absl::StatusOr<bool> hasBlob(const std::string& sha256) override;
   absl::StatusOr<int64_t> blobSize(const std::string& sha256) override;
-  absl::StatusOr<bool> holdsBlob(const std::string& project, const std::string& sha256) override;
+  absl::StatusOr<bool> mayReadBlob(const std::string& project, const std::string& sha256) override;
   absl::StatusOr<Usage> usageOf(const std::string& project) override;
   absl::StatusOr<std::vector<Usage>> usages() override;
   absl::StatusOr<BlobTotals> blobTotals() override;

@@ -5,7 +5,7 @@
 #include "proto/support/status_macros.h"
 #include "storage/columns.h"
 #include "storage/filter_sql.h"
-#include "storage/record_facts.h"
+#include "storage/record_properties.h"
 #include "storage/record_query.h"
 #include "storage/sqlite/queries.h"
 #include "storage/sqlite/rows.h"

@@ -28,7 +28,7 @@ const KindQueries* queriesOf(Kind kind) {
       {Kind::kObject, {sql::kAllObjects, sql::kObjectUse, sql::kTouchObject, sql::kEraseObject}},
       {Kind::kRecord, {sql::kAllRecords, nullptr, nullptr, sql::kEraseRecord}},
       {Kind::kBlob, {sql::kAllBlobs, sql::kBlobUse, sql::kTouchBlob, sql::kEraseBlob}},
-      {Kind::kHold, {sql::kAllHolds, sql::kHold, sql::kTouchHold, sql::kEraseHold}},
+      {Kind::kBlobReference, {sql::kAllHolds, sql::kBlobReference, sql::kTouchHold, sql::kEraseHold}},
       {Kind::kTarget, {nullptr, nullptr, nullptr, sql::kEraseTarget}},
       {Kind::kWorker, {nullptr, nullptr, nullptr, sql::kEraseWorker}},
   };
@@ -38,7 +38,7 @@ const KindQueries* queriesOf(Kind kind) {
 
 /// Binds the key: for a hold, project and SHA-256 of the blob; otherwise the id.
 Statement& bindKey(Statement& statement, Kind kind, const std::string& id) {
-  if (kind != Kind::kHold) return statement.bind(id);
+  if (kind != Kind::kBlobReference) return statement.bind(id);
   const size_t slash = id.find('/');
   return statement.bind(id.substr(0, slash)).bind(slash == std::string::npos ? "" : id.substr(slash + 1));
 }
@@ -111,7 +111,9 @@ absl::StatusOr<std::vector<Kind>> SqliteReader<Interface>::usedBefore(const std:
   std::vector<Kind> kinds;
   Statement rows = database_.prepare(sql::kUsedBefore);
   rows.bind(name).bind(project).bind(storedKey(project, name)).bind(time_us);
-  rows.bind(static_cast<int>(Kind::kBlob)).bind(static_cast<int>(Kind::kHold)).bind(static_cast<int>(Kind::kArtifact));
+  rows.bind(static_cast<int>(Kind::kBlob))
+      .bind(static_cast<int>(Kind::kBlobReference))
+      .bind(static_cast<int>(Kind::kArtifact));
   while (true) {
     TESSERA_ASSIGN_OR_RETURN(bool found, rows.step());
     if (!found) return kinds;

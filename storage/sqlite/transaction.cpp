@@ -111,7 +111,7 @@ absl::Status SqliteTransaction::appendToSearch(const std::string& search_id, con
   return put(database_, sql::kAppendEntry, entry, search_id, last.integer(0) + 1);
 }
 
-absl::Status SqliteTransaction::putSeries(const v1::ArtifactSeries& series) {
+absl::Status SqliteTransaction::putRollout(const v1::ArtifactSeries& series) {
   return put(database_, sql::kPutSeries, series, series.job_id());
 }
 
@@ -141,7 +141,7 @@ absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   return status;
 }
 
-absl::StatusOr<int64_t> SqliteTransaction::nextTurn(int priority, const std::string& client) {
+absl::StatusOr<int64_t> SqliteTransaction::nextTicket(int priority, const std::string& client) {
   int64_t turn = 0;
   Statement served = database_.prepare(sql::kTurnServed);
   absl::StatusOr<bool> row = served.bind(priority).step();
@@ -154,14 +154,14 @@ absl::StatusOr<int64_t> SqliteTransaction::nextTurn(int priority, const std::str
   return turn + 1;
 }
 
-absl::StatusOr<int64_t> SqliteTransaction::takeTurn(int priority, const std::string& client) {
-  absl::StatusOr<int64_t> turn = nextTurn(priority, client);
+absl::StatusOr<int64_t> SqliteTransaction::takeTicket(int priority, const std::string& client) {
+  absl::StatusOr<int64_t> turn = nextTicket(priority, client);
   if (!turn.ok()) return turn;
   TESSERA_RETURN_IF_ERROR(database_.prepare(sql::kPutTurn).bind(priority).bind(client).bind(*turn).run());
   return turn;
 }
 
-absl::Status SqliteTransaction::turnServed(int priority, int64_t turn) {
+absl::Status SqliteTransaction::ticketServed(int priority, int64_t turn) {
   absl::Status status = database_.prepare(sql::kPutServed).bind(priority).bind(turn).run();
   // Forget clients whose tickets are not ahead of the head; their next ticket starts at the head.
   if (status.ok()) status = database_.prepare(sql::kForgetTurns).bind(priority).bind(turn).run();
@@ -224,7 +224,7 @@ absl::Status SqliteTransaction::putBlob(const v1::Digest& digest, const std::str
       .run();
 }
 
-absl::Status SqliteTransaction::loseBlob(const std::string& sha256) {
+absl::Status SqliteTransaction::markBlobLost(const std::string& sha256) {
   return database_.prepare(sql::kLoseBlob).bind(sha256).run();
 }
 

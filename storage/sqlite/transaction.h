@@ -15,12 +15,12 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
   absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) override;
-  absl::Status putSeries(const v1::ArtifactSeries& series) override;
+  absl::Status putRollout(const v1::ArtifactSeries& series) override;
   absl::Status putVersion(const v1::ArtifactVersion& version) override;
   absl::Status putTask(const v1::Task& task) override;
-  absl::StatusOr<int64_t> nextTurn(int priority, const std::string& client) override;
-  absl::StatusOr<int64_t> takeTurn(int priority, const std::string& client) override;
-  absl::Status turnServed(int priority, int64_t turn) override;
+  absl::StatusOr<int64_t> nextTicket(int priority, const std::string& client) override;
+  absl::StatusOr<int64_t> takeTicket(int priority, const std::string& client) override;
+  absl::Status ticketServed(int priority, int64_t turn) override;
   absl::Status linkTask(const std::string& action_id, const std::string& task_id) override;
   absl::Status putObject(const std::string& build_key, const v1::Digest& object) override;
   absl::Status putReproduction(const std::string& key, const v1::Reproduction& reproduction) override;
@@ -30,7 +30,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putTarget(const std::string& project, const v1::Target& target) override;
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
-  absl::Status loseBlob(const std::string& sha256) override;
+  absl::Status markBlobLost(const std::string& sha256) override;
   absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) override;
   absl::Status eraseBlobBytes(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;

@@ -16,8 +16,8 @@ class FaultyFile : public File {
   FaultyFile(FaultyDisk& disk, FaultyDisk::Handle handle, std::string path)
       : disk_(disk), handle_(std::move(handle)), path_(std::move(path)) {}
 
-  absl::StatusOr<FileFacts> facts() const override {
-    FileFacts facts;
+  absl::StatusOr<FileInfo> facts() const override {
+    FileInfo facts;
     facts.modified_s = time(nullptr);
     const int error = disk_.look(handle_, facts.size, facts.identity);
     if (error != 0) return fileError("look at", path_, error);
@@ -51,8 +51,8 @@ class FaultyFiles : public FileSystem {
     if (error != 0) return fileError("open", path, error);
     return std::make_unique<FaultyFile>(disk_, std::move(handle), path);
   }
-  absl::StatusOr<FileFacts> look(const std::string& path) override {
-    FileFacts facts;
+  absl::StatusOr<FileInfo> look(const std::string& path) override {
+    FileInfo facts;
     facts.modified_s = time(nullptr);
     const int error = disk_.look(path, facts.size, facts.identity);
     if (error != 0) return fileError("look at", path, error);

@@ -26,7 +26,7 @@ using compiler::fusion::Merging;
 void measure(const fs::path& model, const v1::Target& target, int rounds, const fs::path& folder) {
   std::map<std::string, v1::BuiltObject> built;
   Side apart(model, target, Merging::kNever, folder / "apart", {}, built),
-      fused(model, target, Merging::kWhereverItCan, folder / "fused", {}, built);
+      fused(model, target, Merging::kWheneverPossible, folder / "fused", {}, built);
   double saved = 0, most = 0;  // of the cost model, and of equation 4.10
   std::string kinds;
   for (const v1::Decision& decision : fused.plan.report().decisions()) {

@@ -107,7 +107,7 @@ FailedStep becomeUser(const Isolation& isolation) {
   return {};
 }
 
-absl::Status tryIsolation(const Isolation& isolation) {
+absl::Status testIsolation(const Isolation& isolation) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe");
   const pid_t trial = fork();

@@ -34,6 +34,6 @@ FailedStep enterMounts(const Isolation& isolation);
 FailedStep becomeUser(const Isolation& isolation);
 
 /// Tries all of it in a short-lived process. FAILED_PRECONDITION names the step that fails on this machine.
-absl::Status tryIsolation(const Isolation& isolation);
+absl::Status testIsolation(const Isolation& isolation);
 
 }  // namespace tessera::worker

@@ -53,7 +53,7 @@ v1::SandboxMeasure landlock() {
 }
 
 /// The namespaces that can be had, put into `isolation`.
-v1::SandboxMeasure namespaces(const SandboxWishes& wishes, const std::string& folder, Isolation& isolation) {
+v1::SandboxMeasure namespaces(const SandboxOptions& wishes, const std::string& folder, Isolation& isolation) {
   v1::SandboxMeasure measure = measureOf("namespaces", false, "");
   if (!wishes.namespaces || !wishes.forks) {
     measure.set_detail(wishes.namespaces ? "--execute-tasks: only forked tasks have them" : "--no-namespaces");
@@ -63,7 +63,7 @@ v1::SandboxMeasure namespaces(const SandboxWishes& wishes, const std::string& fo
   wanted.namespaces = true;
   wanted.user_namespace = geteuid() != 0;
   wanted.folder = folder;
-  if (const absl::Status possible = tryIsolation(wanted); !possible.ok()) {
+  if (const absl::Status possible = testIsolation(wanted); !possible.ok()) {
     measure.set_detail(absl::StrCat("this machine does not allow them: ", possible.message()));
     return measure;
   }
@@ -77,7 +77,7 @@ v1::SandboxMeasure namespaces(const SandboxWishes& wishes, const std::string& fo
 
 }  // namespace
 
-absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::string& folder) {
+absl::StatusOr<SandboxPlan> planSandbox(const SandboxOptions& wishes, const std::string& folder) {
   SandboxPlan plan;
   plan.scratch_bytes = wishes.scratch_bytes;
   v1::SandboxMeasure user = measureOf("user", false, "");
@@ -88,7 +88,7 @@ absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::
     TESSERA_ASSIGN_OR_RETURN(const auto named, userNamed(wishes.user));
     plan.isolation.uid = named.uid;
     plan.isolation.gid = named.gid;
-    if (const absl::Status possible = tryIsolation(plan.isolation); !possible.ok()) {
+    if (const absl::Status possible = testIsolation(plan.isolation); !possible.ok()) {
       return absl::FailedPreconditionError(absl::StrCat("tasks cannot run as ", wishes.user, ": ", possible.message(),
                                                         "; this needs a worker that runs as root"));
     }

@@ -24,7 +24,7 @@ namespace tessera::worker {
 /// | scratch        | the total size of a task's files is limited                                                |
 using Measures = google::protobuf::RepeatedPtrField<v1::SandboxMeasure>;
 
-struct SandboxWishes {
+struct SandboxOptions {
   std::string user{};         ///< user of tasks; empty: the worker's own
   bool namespaces = true;     ///< use namespaces where possible
   bool forks = true;          ///< tasks are forked, not executed
@@ -43,7 +43,7 @@ struct SandboxPlan {
 /// Tests below `folder` which measures this machine supports. INVALID_ARGUMENT: the user does not exist.
 /// FAILED_PRECONDITION: tasks cannot run as that user; an explicit request is never dropped silently. Forks, so call it
 /// before the first thread is started.
-absl::StatusOr<SandboxPlan> planSandbox(const SandboxWishes& wishes, const std::string& folder);
+absl::StatusOr<SandboxPlan> planSandbox(const SandboxOptions& wishes, const std::string& folder);
 
 /// FAILED_PRECONDITION names each measure of `required` ("full": all) that is not in force, and why; INVALID_ARGUMENT
 /// for an unknown measure.

@@ -134,8 +134,8 @@ size_t ArtifactRun::steps() const {
   return info.num_steps;
 }
 
-void ArtifactRun::takeSizes(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
-                            std::map<std::string, int64_t>& sizes) const {
+void ArtifactRun::resolveRanges(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
+                                std::map<std::string, int64_t>& sizes) const {
   if (given.shape_size() != accepted.shape_size()) return;
   for (int d = 0; d < given.shape_size(); ++d) {
     const int32_t position = tessera_artifact_range_of(artifact_.get(), index, static_cast<size_t>(d));
@@ -147,9 +147,9 @@ void ArtifactRun::takeSizes(const v1::TensorSpec& given, size_t index, v1::Tenso
   }
 }
 
-absl::Status ArtifactRun::completeSizes(const TaskContext& task,
-                                        const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
-                                        std::map<std::string, int64_t>& sizes) const {
+absl::Status ArtifactRun::completeRanges(const TaskContext& task,
+                                         const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                                         std::map<std::string, int64_t>& sizes) const {
   tessera_variant_info info = {};
   tessera_artifact_variant(artifact_.get(), variant_, &info);
   std::vector<tessera_dimension> dimensions(info.num_dimensions);
@@ -198,12 +198,12 @@ absl::Status ArtifactRun::bindInputs(const TaskContext& task,
     accepted.push_back(specOf(info));
     for (const v1::TensorValue& value : given) {
       if (value.spec().name() != info.name || value.value_case() == v1::TensorValue::VALUE_NOT_SET) continue;
-      takeSizes(value.spec(), i, accepted.back(), ranges);
+      resolveRanges(value.spec(), i, accepted.back(), ranges);
     }
     sizes.push_back(static_cast<int64_t>(tessera_dtype_size(info.dtype)));
     for (const int64_t extent : accepted.back().shape()) sizes.back() *= extent;
   }
-  TESSERA_RETURN_IF_ERROR(completeSizes(task, given, ranges));
+  TESSERA_RETURN_IF_ERROR(completeRanges(task, given, ranges));
   for (size_t i = 0; i < accepted.size(); ++i) {
     const v1::TensorSpec& spec = accepted[i];
     const auto value = std::find_if(given.begin(), given.end(),
@@ -289,7 +289,7 @@ void ArtifactRun::refill(uint64_t seed, bool positive) {
   }
 }
 
-absl::Status ArtifactRun::takeInputs(const ArtifactRun& other) {
+absl::Status ArtifactRun::copyInputsFrom(const ArtifactRun& other) {
   for (const auto& [input, dtype, data] : fillable_) {
     const size_t bytes = inputs_[input].size_bytes;
     if (input >= other.inputs_.size() || other.inputs_[input].size_bytes != bytes)

@@ -20,7 +20,7 @@ namespace tessera::worker {
 class ArtifactRun {
  public:
   /// How missing inputs are filled. If filling is not allowed, all inputs must be given. Without a seed they stay
-  /// uninitialized, for refill() or takeInputs().
+  /// uninitialized, for refill() or copyInputsFrom().
   struct Fill {
     bool allowed = false;
     std::optional<uint64_t> seed = std::nullopt;
@@ -43,7 +43,7 @@ class ArtifactRun {
   /// `positive`; others 0 or 1, which are valid positions, lengths and truth values.
   void refill(uint64_t seed, bool positive);
   /// Copies the inputs of `other`; INVALID_INPUT if their sizes differ.
-  absl::Status takeInputs(const ArtifactRun& other);
+  absl::Status copyInputsFrom(const ArtifactRun& other);
 
   /// Executes one run and returns its wall time in milliseconds. `step_ns`, unless null, receives one time per step.
   /// If inputs were filled, a run that takes a branch that does not work (TESSERA_RUN_FAULT) counts as any other.
@@ -67,12 +67,12 @@ class ArtifactRun {
   absl::Status chooseVariant(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given);
   /// Resolves the ranged dimensions of an input to the extents of `given`: sets them in `accepted`, its description,
   /// and adds the sizes by the names of the ranges to `sizes`.
-  void takeSizes(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
-                 std::map<std::string, int64_t>& sizes) const;
+  void resolveRanges(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
+                     std::map<std::string, int64_t>& sizes) const;
   /// Adds the ranges that `sizes` lacks, by name: from inputs that pass a size, computed from other ranges, or the
   /// maximum. A size in `sizes` that is the variant's maximum yields to such an input.
-  absl::Status completeSizes(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
-                             std::map<std::string, int64_t>& sizes) const;
+  absl::Status completeRanges(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                              std::map<std::string, int64_t>& sizes) const;
   absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                           const Fill& fill);
   absl::Status allocateOutputs();

@@ -7,7 +7,7 @@ namespace {
 
 /// Weights of at least this size are not copied into the artifact: the store composes it from them and the bytes
 /// around.
-constexpr int64_t kApartBytes = int64_t{16} << 20;
+constexpr int64_t kMinSharedWeightsBytes = int64_t{16} << 20;
 constexpr char kBefore[] = "artifact.before";
 constexpr char kBehind[] = "artifact.behind";
 
@@ -24,9 +24,9 @@ absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
     TESSERA_ASSIGN_OR_RETURN(auto weights, task.input(spec.weights().sha256()));
     request.weights_path = weights;
     request.weights_sha256 = spec.weights().sha256();
-    if (spec.weights().size_bytes() >= kApartBytes) {
+    if (spec.weights().size_bytes() >= kMinSharedWeightsBytes) {
       request.artifact_path = task.output(kBefore);
-      request.behind_weights_path = task.output(kBehind);
+      request.after_weights_path = task.output(kBehind);
     }
   }
   for (const v1::Digest& digest : spec.objects()) {
@@ -41,7 +41,7 @@ absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
   *result.mutable_assemble()->mutable_manifest() = std::move(manifest);
   v1::OutputFile& artifact = *result.add_files();
   artifact.set_name("artifact.tsra");
-  if (request.behind_weights_path.empty()) return result;
+  if (request.after_weights_path.empty()) return result;
   artifact.add_parts()->set_file(kBefore);
   artifact.add_parts()->set_input(spec.weights().sha256());
   artifact.add_parts()->set_file(kBehind);

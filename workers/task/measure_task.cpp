@@ -75,7 +75,7 @@ absl::StatusOr<std::string> artifactFile(const TaskContext& task, const v1::Plan
 
 /// Resets signal handlers that the linker installed: in a crash they would make system calls that generated code may
 /// not make, which would look like an attack.
-void forgetHandlers() {
+void resetSignalHandlers() {
   for (const int fatal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(fatal, SIG_DFL);
 }
 
@@ -115,7 +115,7 @@ absl::Status checkSteps(const v1::Plan& plan, const ArtifactRun& run) {
 }
 
 /// Steps of `plan` beyond those of `other` with the same workload.
-std::vector<size_t> stepsBeside(const v1::Plan& plan, const v1::Plan& other) {
+std::vector<size_t> unmatchedSteps(const v1::Plan& plan, const v1::Plan& other) {
   std::map<std::string, int> equal;
   for (const v1::Step& step : other.steps()) ++equal[other.workloads(step.workload()).hash()];
   std::vector<size_t> own;
@@ -127,15 +127,15 @@ std::vector<size_t> stepsBeside(const v1::Plan& plan, const v1::Plan& other) {
 absl::Status Measurement::findOwnSteps(const v1::Plan& baseline, const v1::Plan& candidate) {
   TESSERA_RETURN_IF_ERROR(checkSteps(baseline, baseline_));
   TESSERA_RETURN_IF_ERROR(checkSteps(candidate, *candidate_));
-  baseline_own_ = stepsBeside(baseline, candidate);
-  candidate_own_ = stepsBeside(candidate, baseline);
+  baseline_own_ = unmatchedSteps(baseline, candidate);
+  candidate_own_ = unmatchedSteps(candidate, baseline);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Measurement::compareResults() {
   for (const bool positive : {false, true}) {
     baseline_.refill(spec_.seed(), positive);
-    TESSERA_RETURN_IF_ERROR(candidate_->takeInputs(baseline_));
+    TESSERA_RETURN_IF_ERROR(candidate_->copyInputsFrom(baseline_));
     if (auto ran = baseline_.run(); !ran.ok()) return ran.status();
     if (auto ran = candidate_->run(); !ran.ok()) return ran.status();
     bool finite = true;
@@ -241,7 +241,7 @@ absl::StatusOr<v1::TaskResult> runMeasureTask(const TaskContext& task) {
     TESSERA_ASSIGN_OR_RETURN(auto file, artifactFile(task, plan, *digest, name));
     files.push_back(std::move(file));
   }
-  forgetHandlers();
+  resetSignalHandlers();
   std::vector<std::unique_ptr<ArtifactRun>> runs;
   for (const std::string& file : files) {
     TESSERA_ASSIGN_OR_RETURN(auto run,

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/driver/pipeline.h"
-#include "compiler/schedule/open_choices.h"
+#include "compiler/schedule/ambiguous_choices.h"
 #include "proto/support/status_macros.h"
 #include "workers/task/model_task.h"
 #include "workers/task/task_kinds.h"
@@ -72,7 +72,7 @@ absl::Status finish(const TaskContext& task, compiler::PlanResult planned, compi
 /// Choices to measure, sorted by possible gain. If the chip's description has its own cost parameters, these may be
 /// wrong: the choices that the family's parameters alone would make are another candidate.
 std::vector<v1::OpenChoice> openChoicesOf(const compiler::PlanRequest& request, const v1::GraphReport& report) {
-  std::vector<v1::OpenChoice> open = compiler::openChoices(report);
+  std::vector<v1::OpenChoice> open = compiler::ambiguousChoices(report);
   if (!request.target.has_prices()) return open;
   compiler::PlanRequest by_family = request;
   by_family.target.clear_prices();
@@ -81,7 +81,7 @@ std::vector<v1::OpenChoice> openChoicesOf(const compiler::PlanRequest& request, 
   by_family.steps = nullptr;
   const auto planned = compiler::plan(by_family, [](const v1::Progress&) {});
   if (!planned.ok()) return open;  // the plan itself is valid; it only has one candidate less
-  if (auto otherwise = compiler::chosenOtherwise(report, planned->plan.report(), "the chip's family"))
+  if (auto otherwise = compiler::differingChoices(report, planned->plan.report(), "the chip's family"))
     open.insert(open.begin(), *std::move(otherwise));
   return open;
 }

@@ -133,7 +133,7 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
   v1::SearchLog::Batch& batch = *found.mutable_batch();
   const bool first = spec.log().batches().empty();
   if (first) {
-    for (v1::Schedule& form : compiler::otherForms(unit)) *batch.add_begun_with() = std::move(form);
+    for (v1::Schedule& form : compiler::seedSchedules(unit)) *batch.add_begun_with() = std::move(form);
   }
   // Seed schedules are part of the log, so that a replay suggests those of the first batch.
   for (const v1::Schedule& form : (first ? batch : spec.log().batches(0)).begun_with()) (*search)->suggest(form);

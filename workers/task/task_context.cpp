@@ -38,7 +38,7 @@ absl::Status writeBytes(const TaskContext& task, const std::string& name, const 
 absl::StatusOr<std::unique_ptr<TaskContext>> TaskContext::open(const std::string& scratch) {
   std::unique_ptr<TaskContext> task(new TaskContext(scratch));
   // Before any other file is opened, which could get this descriptor number if the worker passes none.
-  task->known_steps_ = KnownStepsReader::open(kKnownStepsDescriptor);
+  task->known_steps_ = SharedStepCacheReader::open(kKnownStepsDescriptor);
   TESSERA_RETURN_IF_ERROR(readMessage(scratch + "/task.pb", task->spec_));
   const std::string result = scratch + "/result.pb";
   task->result_ = FileDescriptor(::open(result.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -96,7 +96,7 @@ absl::Status encloseOutput(const TaskContext& task, const std::string& name, con
   auto room = kEnclosedBytesOfResult;
   for (const v1::OutputFile& file : result.files()) room -= static_cast<int64_t>(file.data().size());
   // An empty `data` means that the content is in a file, so empty content cannot be enclosed.
-  if (bytes.empty() || static_cast<int64_t>(bytes.size()) > std::min(room, kEnclosedBytes)) {
+  if (bytes.empty() || static_cast<int64_t>(bytes.size()) > std::min(room, kMaxEnclosedBytes)) {
     return writeBytes(task, name, bytes, result);
   }
   v1::OutputFile& file = *result.add_files();

@@ -44,7 +44,7 @@ int describe() {
 }
 
 // Restricts the process and its future threads to these CPUs.
-void stayOn(const v1::TaskSpec& spec) {
+void setAffinity(const v1::TaskSpec& spec) {
   if (spec.cpus().empty()) return;
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
@@ -65,7 +65,7 @@ void run(const std::string& scratch, const std::string& profile_name) {
     leave(kTaskCannotStart, absl::StrCat("a task of kind ", spec.kind(), " with payload ", spec.payload_case(),
                                          " under profile ", profile_name, " is not accepted"));
   }
-  stayOn(spec);
+  setAffinity(spec);
   if (const auto entered = enterCompileProfile(scratch); !entered.ok()) {
     leave(kTaskCannotStart, entered.status().message());
   }

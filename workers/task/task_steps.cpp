@@ -7,8 +7,8 @@
 namespace tessera::worker {
 
 std::optional<std::string> TaskSteps::find(const std::string& key) {
-  if (task_.knownSteps() == nullptr) return std::nullopt;
-  std::optional<KnownStepsReader::Found> found = task_.knownSteps()->find(key);
+  if (task_.stepCache() == nullptr) return std::nullopt;
+  std::optional<SharedStepCacheReader::Found> found = task_.stepCache()->find(key);
   if (!found) return std::nullopt;
   // An entry in the older half of the cache is handed in again, or it would be lost when that half is cleared.
   if (found->older) keep(key, found->result);
@@ -24,8 +24,8 @@ void TaskSteps::keep(const std::string& key, std::string result) {
 
 absl::Status TaskSteps::handIn() const {
   if (made_.empty()) return absl::OkStatus();
-  auto file = task_.createOutput(kStepsFile);
-  return file.ok() ? writeAll(file->get(), made_, task_.output(kStepsFile)) : file.status();
+  auto file = task_.createOutput(kStepCacheFile);
+  return file.ok() ? writeAll(file->get(), made_, task_.output(kStepCacheFile)) : file.status();
 }
 
 }  // namespace tessera::worker

@@ -16,7 +16,7 @@ class TaskSteps : public compiler::StepCache {
   explicit TaskSteps(const TaskContext& task) : task_(task) {}
 
   /// The cache for the compiler; null if the worker has none.
-  compiler::StepCache* cache() { return task_.knownSteps() != nullptr ? this : nullptr; }
+  compiler::StepCache* cache() { return task_.stepCache() != nullptr ? this : nullptr; }
 
   std::optional<std::string> find(const std::string& key) override;
   void keep(const std::string& key, std::string result) override;

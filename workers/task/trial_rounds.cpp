@@ -55,11 +55,11 @@ bool TrialRounds::enough(absl::Span<const double> baseline_ms, absl::Span<const 
   const int rounds = static_cast<int>(baseline_ms.size());
   const int few = std::max(kFewest, least_ / kPartOfRounds);
   if (rounds < std::min(few, least_)) return false;
-  const double baseline_spread = spreadOf(baseline_ms), candidate_spread = spreadOf(candidate_ms);
+  const double baseline_spread = relativeMad(baseline_ms), candidate_spread = relativeMad(candidate_ms);
   const double baseline = medianOf(baseline_ms), candidate = medianOf(candidate_ms);
   const bool timed = baseline > 0 && candidate > 0;
-  const double error = std::hypot(errorOfMedian(baseline_spread, baseline_ms.size()),
-                                  errorOfMedian(candidate_spread, candidate_ms.size()));
+  const double error = std::hypot(medianStandardError(baseline_spread, baseline_ms.size()),
+                                  medianStandardError(candidate_spread, candidate_ms.size()));
   if (timed && std::log(candidate * best_speed_ / baseline) > kBehind + kErrorsBehind * error) return true;
   if (rounds < least_) return false;
   if (rounds >= most_ || sumOf(baseline_ms) + sumOf(candidate_ms) >= most_ms_) return true;

@@ -31,12 +31,12 @@
 #include "proto/support/sha256.h"
 #include "tessera/v1/worker_service.pb.h"
 #include "workers/exit_codes.h"
-#include "workers/known_steps.h"
 #include "workers/output_names.h"
 #include "workers/progress_stream.h"
 #include "workers/sandbox/memory_faults.h"
 #include "workers/sandbox/sandbox.h"
 #include "workers/serve_forks.h"
+#include "workers/shared_step_cache.h"
 
 namespace {
 
@@ -189,13 +189,13 @@ Behaviours behaviours() {
        }},
       {"known-steps",  // checks whether the cache exists (NUMBER); returns the cached result, or adds one
        [](Task& task) {
-         const auto known = KnownStepsReader::open(5);
+         const auto known = SharedStepCacheReader::open(5);
          if ((known != nullptr) != (task.number == 1)) _exit(120);
          if (task.number == 0) succeed(task);
          const std::string key = sha256Hex("a step");
          const auto found = known->find(key);
          if (!found)
-           std::ofstream(task.scratch + "/out/" + kStepsFile, std::ios::binary) << encodeStep(key, "made once");
+           std::ofstream(task.scratch + "/out/" + kStepCacheFile, std::ios::binary) << encodeStep(key, "made once");
          std::ofstream(task.scratch + "/out/made", std::ios::binary) << (found ? found->result : "");
          finish(task, artifactNamed("made"));
        }},

@@ -24,22 +24,22 @@ void forEachPlan(PhaseList& list, Fn fn) {
     for (auto [nest, plan] : llvm::zip_equal(phase.nests, phase.plans)) fn(nest, plan);
     if (!phase.region) continue;
     for (RegionVariant& variant : phase.region->variants)
-      for (RegionStep& step : variant.steps) fn(step.nest, step.plan);
+      for (RegionNestRun& step : variant.steps) fn(step.nest, step.plan);
   }
 }
 
 // Two trees with the same code would be two points of a search: settings without effect are therefore errors.
 absl::Status checkEffects(const Nest& nest, const TilePlan& plan, const std::string& path) {
-  if (std::string what = ineffective(nest, plan); !what.empty())
+  if (std::string what = redundantSettings(nest, plan); !what.empty())
     return scheduleFault(path, "a kernel fetches what there is nothing of", what, "a kernel without it");
-  if (!sumsAreSettled(nest, plan))
+  if (!hasCanonicalReductionOrder(nest, plan))
     return scheduleFault(path, "no code shows the order of these sums", "one that the tile holds whole before another",
                          "loops that go round before those that the tile holds whole");
   return absl::OkStatus();
 }
 
 /// Refuses settings of any leaf that have no effect on the code.
-absl::Status checkEffects(const PhaseList& list, const FollowedTree& tree) {
+absl::Status checkEffects(const PhaseList& list, const ParsedSchedule& tree) {
   absl::Status status;
   if (tree.region) {
     const Region& region = *list.phases.back().region;
@@ -49,7 +49,7 @@ absl::Status checkEffects(const PhaseList& list, const FollowedTree& tree) {
     return status;
   }
   // Phases that copy to panels are not phases of the tree: they belong to the phase that reads the panels.
-  const FollowedPhase* followed = tree.phases.data();
+  const ParsedPhase* followed = tree.phases.data();
   for (const Phase& phase : list.phases) {
     if (!phase.copies.empty()) continue;
     for (auto [n, plan] : llvm::enumerate(phase.plans))
@@ -60,7 +60,7 @@ absl::Status checkEffects(const PhaseList& list, const FollowedTree& tree) {
 }
 
 /// Whether the tree is a single sequential leaf, as for a workload whose operations pass scalars to each other.
-bool isOneSequence(const FollowedTree& tree) {
+bool isOneSequence(const ParsedSchedule& tree) {
   return !tree.region && tree.fused.empty() && tree.phases.size() == 1 && tree.phases[0].sequential &&
          tree.phases[0].copies.empty();
 }
@@ -69,14 +69,13 @@ bool isOneSequence(const FollowedTree& tree) {
 // A sequential leaf stands for all operations in program order, so that the tree decides nothing.
 absl::StatusOr<PhaseList> followSequence(mlir::func::FuncOp func, const Chip& chip) {
   TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(func, chip.vectorRegisters(), nullptr));
-  if (sharesValues(list)) return onePhase(func);
+  if (phasesShareValues(list)) return mergeIntoOnePhase(func);
   if (llvm::all_of(list.phases, [](const Phase& phase) { return !phase.loops.empty(); })) return list;
   return scheduleFault("0", "nests of loops are phases of their own", "sequential", "leaves with the nests' kernels");
 }
 
-absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Chip& chip,
-                            const FollowedRegion& followed) {
-  TESSERA_RETURN_IF_ERROR(followRegion(func, list, chip, followed));
+absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const ParsedRegion& followed) {
+  TESSERA_RETURN_IF_ERROR(applyParsedRegion(func, list, chip, followed));
   const int64_t bytes = list.phases.back().region->scratch_bytes;
   if (const std::string level = chip.levelHolding(static_cast<double>(bytes)).name;
       followed.tile.tile->level() != level)
@@ -89,14 +88,14 @@ absl::Status followRegionOf(mlir::func::FuncOp func, PhaseList& list, const Chip
 
 absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip, const ScheduleRequest& request) {
   TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(func, chip.vectorRegisters(), nullptr));
-  const bool shares = sharesValues(list);
+  const bool shares = phasesShareValues(list);
   if (request.slices.order_size() > 0) {
     if (shares)
       return refuseChain("a loop nest uses a value that another operation loads", "a scalar read outside of loops",
                          "structured operations (linalg)");
     TESSERA_RETURN_IF_ERROR(formChain(func, list, chip, request.slices));
   } else if (shares) {
-    return onePhase(func);
+    return mergeIntoOnePhase(func);
   } else if (!request.scalar && request.row_regions) {
     formRowRegion(func, list, chip);
   }
@@ -110,23 +109,23 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip
   // requires.
   forEachPlan(list, [&](const Nest& nest, TilePlan& plan) {
     plan.interleaved = choosesInterleaving(nest, chip, plan);
-    dropIneffective(nest, plan);
-    settleSums(nest, plan);
+    dropRedundantSettings(nest, plan);
+    canonicalizeReductionOrder(nest, plan);
   });
   return list;
 }
 
-absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, const v1::Schedule& schedule) {
+absl::StatusOr<PhaseList> applySchedule(mlir::func::FuncOp func, Chip& chip, const v1::Schedule& schedule) {
   const int bits = schedule.vector_bits();
   if (bits < 64 || bits > chip.vectorBits() || (bits & (bits - 1)) != 0)
     return scheduleFault("", "bits of a vector", absl::StrCat(bits),
                          absl::StrCat("a power of two, 64 to ", chip.vectorBits(), ", those of a register"));
   // Lanes of all kernels follow from the width, so it is set before any plan is read.
   chip.narrowVectors(bits);
-  TESSERA_ASSIGN_OR_RETURN(auto tree, FollowedTree::of(schedule));
+  TESSERA_ASSIGN_OR_RETURN(auto tree, ParsedSchedule::of(schedule));
   if (isOneSequence(tree)) return followSequence(func, chip);
   TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(func, chip.vectorRegisters(), &tree));
-  if (sharesValues(list))
+  if (phasesShareValues(list))
     return scheduleFault("0", "operations that hand scalars to each other run one after another", "several tiles",
                          "[] sequential nest 0");
   absl::Status status;
@@ -134,8 +133,8 @@ absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, co
     status = followRegionOf(func, list, chip, *tree.region);
   } else {
     mergeAllLoops(list);
-    status = followInstructions(func, list, chip, tree);
-    if (status.ok()) status = followPhases(list, chip, tree);
+    status = applyInstructions(func, list, chip, tree);
+    if (status.ok()) status = applyPhases(list, chip, tree);
   }
   if (status.ok()) status = packOperands(func, list, chip, &tree);
   if (status.ok()) status = checkEffects(list, tree);

@@ -11,6 +11,6 @@ absl::StatusOr<PhaseList> choosePhases(mlir::func::FuncOp func, const Chip& chip
 
 /// Chooses nothing: all decisions come from `schedule`. Replaces the vector width of `chip` by that of the schedule.
 /// Errors: INVALID_SCHEDULE with the path of the tile at fault.
-absl::StatusOr<PhaseList> followSchedule(mlir::func::FuncOp func, Chip& chip, const v1::Schedule& schedule);
+absl::StatusOr<PhaseList> applySchedule(mlir::func::FuncOp func, Chip& chip, const v1::Schedule& schedule);
 
 }  // namespace tessera::compiler::codegen

@@ -10,17 +10,18 @@ void chooseInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& ch
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // a phase that fills panels of a region
     for (Nest& nest : phase.nests)
-      if (std::vector<Nest> forms = instructedForms(builder, nest, chip); !forms.empty()) nest = std::move(forms[0]);
+      if (std::vector<Nest> forms = instructionVariants(builder, nest, chip); !forms.empty())
+        nest = std::move(forms[0]);
   }
 }
 
-absl::Status followInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree& tree) {
+absl::Status applyInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const ParsedSchedule& tree) {
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
     if (followed.sequential) continue;
     for (auto [nest, leaf] : llvm::zip_equal(phase.nests, followed.leaves))
-      if (absl::Status status = takeUpInstruction(builder, nest, chip, leaf.tile->kernel().instruction(), leaf.path);
+      if (absl::Status status = rewriteNestFor(builder, nest, chip, leaf.tile->kernel().instruction(), leaf.path);
           !status.ok())
         return status;
   }

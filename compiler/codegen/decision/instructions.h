@@ -12,6 +12,6 @@ void chooseInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& ch
 
 /// Applies the instructions that the tree's leaves name. Errors: INVALID_SCHEDULE with the leaf's path and the reason,
 /// when the target has no such instruction or the nest cannot use it.
-absl::Status followInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree& tree);
+absl::Status applyInstructions(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const ParsedSchedule& tree);
 
 }  // namespace tessera::compiler::codegen

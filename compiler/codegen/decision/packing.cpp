@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kAlignment = 64;  // of scratch memory
 
 /// The k-th leaf of the copies before a phase; an error when there is none.
-absl::StatusOr<const Leaf*> copyLeaf(const FollowedPhase* followed, size_t k) {
+absl::StatusOr<const Leaf*> copyLeaf(const ParsedPhase* followed, size_t k) {
   if (!followed) return nullptr;
   if (k >= followed->copies.size())
     return scheduleFault(followed->path, "operands in panels without leaves that copy them",
@@ -34,10 +34,10 @@ void planPhases(PhaseList& list, const Chip& chip, const ScheduleRequest& reques
   }
 }
 
-absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree& tree) {
+absl::Status applyPhases(PhaseList& list, const Chip& chip, const ParsedSchedule& tree) {
   for (auto [phase, followed] : llvm::zip_equal(list.phases, tree.phases)) {
     if (followed.sequential) continue;
-    phase.side_by_side = followed.side_by_side;
+    phase.concurrent = followed.concurrent;
     for (auto [n, nest] : llvm::enumerate(phase.nests)) {
       const Leaf& leaf = followed.leaves[n];
       if (const v1::Fetch& fetch = leaf.tile->kernel().fetch();
@@ -51,12 +51,12 @@ absl::Status followPhases(PhaseList& list, const Chip& chip, const FollowedTree&
   return absl::OkStatus();
 }
 
-absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedTree* followed) {
+absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const ParsedSchedule* followed) {
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   std::vector<Phase> phases;
   for (auto [p, phase] : llvm::enumerate(list.phases)) {
-    const FollowedPhase* tree = followed && !followed->region ? &followed->phases[p] : nullptr;
+    const ParsedPhase* tree = followed && !followed->region ? &followed->phases[p] : nullptr;
     Phase packing;
     for (size_t n = 0; n < phase.nests.size() && phase.copies.empty(); ++n)
       for (const PackedOperand& packed : llvm::SmallVector<PackedOperand>(phase.plans[n].packed)) {

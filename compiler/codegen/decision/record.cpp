@@ -5,7 +5,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-v1::Tile leafOfStep(const RegionStep& step) {
+v1::Tile leafOfStep(const RegionNestRun& step) {
   if (step.operand < 0) return leafOf(step.nest, step.plan, step.number);
   if (!step.shared) return packLeafOf(step.nest, step.plan, step.number, step.operand);
   v1::Tile leaf;
@@ -71,7 +71,7 @@ v1::Tile tileOf(const Phase& phase, const Chip& chip) {
     tile.mutable_kernel()->set_variant(std::string(words::kSequential));
     return tile;
   }
-  tile.set_join(phase.side_by_side ? v1::Tile::PARA : v1::Tile::SEQ);
+  tile.set_join(phase.concurrent ? v1::Tile::PARA : v1::Tile::SEQ);
   for (size_t n = 0; n < phase.nests.size(); ++n) {
     const auto& [nest, plan] = std::tie(phase.nests[n], phase.plans[n]);
     *tile.add_children() = phase.copies.empty() ? leafOf(nest, plan, phase.first + static_cast<int>(n))

@@ -3,8 +3,8 @@
 #include <map>
 #include <optional>
 
+#include "compiler/codegen/operand_accesses.h"
 #include "compiler/codegen/tiling/loop_order.h"
-#include "compiler/codegen/touched.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -26,10 +26,10 @@ class WalkWriter {
     }
     for (const Statement& statement : nest.statements) {
       for (const Operand& input : statement.inputs) {
-        if (touchesInput(input) && input.access.panel.empty()) touch(input.access, {}, false, walk);
+        if (accessesInputMemory(input) && input.access.panel.empty()) touch(input.access, {}, false, walk);
       }
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-        if (!touchesOutput(statement, o)) continue;
+        if (!accessesOutputMemory(statement, o)) continue;
         if (!output.access.panel.empty()) return false;
         touch(output.access, {}, true, walk);
       }
@@ -40,7 +40,7 @@ class WalkWriter {
   bool writesOperand(const Nest& nest) const {
     for (const Statement& statement : nest.statements)
       for (auto [o, output] : llvm::enumerate(statement.outputs))
-        if (touchesOutput(statement, o) && bufferOf(output.access.root).value_or(0) >= 0) return true;
+        if (accessesOutputMemory(statement, o) && bufferOf(output.access.root).value_or(0) >= 0) return true;
     return false;
   }
 
@@ -55,7 +55,7 @@ class WalkWriter {
       for (size_t loop = region.groups.size(), rest = v; loop-- > 0; rest /= region.groups[loop].size())
         group.insert(group.begin(), region.groups[loop][rest % region.groups[loop].size()]);
       for (const SliceGroup& each : group) slices.push_back(each.hi);
-      for (const RegionStep& step : variant.steps) {
+      for (const RegionNestRun& step : variant.steps) {
         Walk walk;
         walk.mutable_extents()->Assign(slices.begin(), slices.end());
         walk.mutable_extents()->Add(step.nest.extents.begin(), step.nest.extents.end());
@@ -68,7 +68,7 @@ class WalkWriter {
         }
         for (const Statement& statement : step.nest.statements) {
           for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-            if (!touchesOutput(statement, o) || !bufferOf(output.access.root)) continue;
+            if (!accessesOutputMemory(statement, o) || !bufferOf(output.access.root)) continue;
             if (!output.access.panel.empty()) return false;
             touch(output.access, region.counts, true, walk);
           }
@@ -132,7 +132,7 @@ class WalkWriter {
 }  // namespace
 
 void describeWalks(const Phase& phase, const PhaseList& list, v1::KernelInfo::Phase& described) {
-  if (!phase.loops.empty() || phase.side_by_side) return;
+  if (!phase.loops.empty() || phase.concurrent) return;
   const WalkWriter writer(list);
   bool known = !phase.region || writer.region(*phase.region, described);
   for (size_t n = 0; n < phase.nests.size() && known; ++n)

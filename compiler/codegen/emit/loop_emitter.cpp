@@ -1,8 +1,8 @@
 #include "compiler/codegen/emit/loop_emitter.h"
 
 #include "compiler/codegen/emit/tile_emitter.h"
+#include "compiler/codegen/operand_accesses.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
-#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -25,9 +25,9 @@ class LoopEmitter {
     for (const Statement& statement : nest_.statements) {
       for (const Operand& input : statement.inputs)
         // Operands that pass in registers have no pointer.
-        tile.slots.push_back({&input, touchesInput(input) ? base(input.access) : nullptr});
+        tile.slots.push_back({&input, accessesInputMemory(input) ? base(input.access) : nullptr});
       for (auto [o, output] : llvm::enumerate(statement.outputs))
-        tile.slots.push_back({&output, touchesOutput(statement, o) ? base(output.access) : nullptr});
+        tile.slots.push_back({&output, accessesOutputMemory(statement, o) ? base(output.access) : nullptr});
     }
     // Around the whole range of the thread, not around each tile.
     plan_.kernel->enter(b_, nest_, plan_);

@@ -20,7 +20,7 @@ bool repeatable(Value value) {
 
 }  // namespace
 
-bool sharesValues(const PhaseList& list) {
+bool phasesShareValues(const PhaseList& list) {
   for (const Phase& phase : list.phases) {
     llvm::SetVector<mlir::Operation*> own(phase.loops.begin(), phase.loops.end());
     auto fine = [&](Value value) { return repeatable(value) || own.contains(value.getDefiningOp()); };
@@ -43,7 +43,7 @@ bool sharesValues(const PhaseList& list) {
   return false;
 }
 
-PhaseList onePhase(mlir::func::FuncOp func) {
+PhaseList mergeIntoOnePhase(mlir::func::FuncOp func) {
   PhaseList list;
   Phase& phase = list.phases.emplace_back();
   // Views and arithmetic belong to the phase too, since they may depend on a value that was just loaded.

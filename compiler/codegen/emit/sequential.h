@@ -6,9 +6,9 @@ namespace tessera::compiler::codegen {
 
 /// Whether a phase needs a value that another phase has loaded (a scalar read outside of all loops). Phases share
 /// memory only, so such a workload cannot be split.
-bool sharesValues(const PhaseList& list);
+bool phasesShareValues(const PhaseList& list);
 
 /// The whole workload as one phase of plain loops, in program order.
-PhaseList onePhase(mlir::func::FuncOp func);
+PhaseList mergeIntoOnePhase(mlir::func::FuncOp func);
 
 }  // namespace tessera::compiler::codegen

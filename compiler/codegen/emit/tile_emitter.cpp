@@ -63,7 +63,7 @@ void TileEmitter::emitPointByPoint() {
   }
 }
 
-int64_t TileEmitter::rowsTogether(const TileRows& rows) const {
+int64_t TileEmitter::combineRows(const TileRows& rows) const {
   const auto vectors =
       llvm::count_if(points_, [&](const Point& point) { return point.at[rows.loop] == 0 && rows.takes(point); });
   return std::clamp<int64_t>(sideBySide() / std::max<int64_t>(1, vectors), 1, tile_.sizes[rows.loop]);
@@ -71,7 +71,7 @@ int64_t TileEmitter::rowsTogether(const TileRows& rows) const {
 
 void TileEmitter::emitRows(const TileRows& rows) {
   // Two loops: full groups of rows, then one group of the rest.
-  const int64_t extent = tile_.sizes[rows.loop], together = rowsTogether(rows), rest = extent % together;
+  const int64_t extent = tile_.sizes[rows.loop], together = combineRows(rows), rest = extent % together;
   emitRows(rows, constantI64(0), constantI64(extent - rest), together);
   if (rest != 0) emitRows(rows, constantI64(extent - rest), constantI64(extent), rest);
 }
@@ -251,7 +251,7 @@ TileEmitter::Values TileEmitter::evaluate(int statement, size_t p, int lanes, ll
   arguments.append(old.begin(), old.end());
   if (s.step && lanes == s.step->lanes()) {
     // An instruction that may saturate has a general form, used for steps that contain such a pair.
-    const ProductStep* general = general_ ? s.step->general() : nullptr;
+    const ProductInstructionStep* general = general_ ? s.step->general() : nullptr;
     return {(general ? general : s.step.get())->emit(b_, arguments[0], arguments[1], arguments[2])};
   }
   return emitBody(bodyContext(statement, points_[p], lanes), *s.body(), arguments);

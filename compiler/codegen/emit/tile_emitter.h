@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/codegen/emit/tile_fetch.h"
+#include "compiler/codegen/emit/tile_prefetch.h"
 
 namespace tessera::compiler::codegen {
 
@@ -53,7 +53,7 @@ class TileEmitter {
   /// For the rows in [from, to) (i64), whose number is a multiple of `together`.
   void emitRows(const TileRows& rows, mlir::Value from, mlir::Value to, int64_t together);
   /// The number of rows that are computed together.
-  int64_t rowsTogether(const TileRows& rows) const;
+  int64_t combineRows(const TileRows& rows) const;
 
  private:
   void keep(llvm::ArrayRef<mlir::Value> accumulators);
@@ -74,7 +74,7 @@ class TileEmitter {
   Values evaluate(int statement, size_t p, int lanes, llvm::ArrayRef<mlir::Value> old);
   mlir::Value input(int statement, size_t index, size_t p, int lanes);
   Values reduce(size_t level, Values accumulators);
-  void fetchForTile();
+  void prefetchForTile();
   mlir::Value firstStep();
   void stepWithinPoints(Values& accumulators);
   void emitSteps(Values& accumulators);
@@ -89,9 +89,9 @@ class TileEmitter {
   const EmitContext& context_;
   const Tile& tile_;
   TileMemory memory_;
-  TileFetch fetch_;
+  TilePrefetch fetch_;
   Steps steps_ = Steps::kOutside;
-  bool general_ = true;  ///< steps are evaluated by ProductStep::general()
+  bool general_ = true;  ///< steps are evaluated by ProductInstructionStep::general()
   /// if set: loaded second operands are collected here and the step is not evaluated
   llvm::SetVector<mlir::Value>* seconds_ = nullptr;
   Values iterations_;                           ///< per loop: i64, null = 0

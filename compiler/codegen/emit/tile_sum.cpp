@@ -30,8 +30,8 @@ void TileEmitter::emitSum(Steps steps) {
     for (size_t o = 0; o < nest_.statements[0].outputs.size(); ++o)
       accumulators.push_back((plan_.horizontal || blocked) && !streamed(o) ? neutral(o)
                                                                            : initial(p, 0, o, plan_.lanes));
-  if (plan_.fetch_results) fetch_.startResults();
-  if (plan_.fetch_panel) fetch_.startPanel();
+  if (plan_.prefetch_results) fetch_.startResults();
+  if (plan_.prefetch_panel) fetch_.startPanel();
   if (!plan_.next_slice.empty()) fetch_.startNextSlice(context_);
   if (!plan_.next_blocks.empty()) fetch_.startNextBlocks(context_);
   if (blocked) return emitBlock(plan_.reductions[0], accumulators);
@@ -81,7 +81,7 @@ void TileEmitter::emitBlock(int loop, const Values& neutral) {
 /// Emits the reduction loops from `level` inwards, carrying the accumulators.
 TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
   if (level == plan_.reductions.size()) {
-    fetchForTile();
+    prefetchForTile();
     if (!plan_.next_slice.empty()) fetch_.nextSlice(firstStep());
     if (!plan_.next_blocks.empty()) fetch_.nextBlocks(firstStep());
     emitSteps(accumulators);
@@ -97,7 +97,7 @@ TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
     return reduce(level + 1, accumulators);
   }
   // Before the loop begins, so that the rows arrive while it runs.
-  if (plan_.fetch_rows && level + 1 == plan_.reductions.size()) fetch_.rows(plan_.reductions[level - 1]);
+  if (plan_.prefetch_rows && level + 1 == plan_.reductions.size()) fetch_.rows(plan_.reductions[level - 1]);
   // Pointers that the loop advances are valid within it only.
   const Values saved = memory_.pointers();
   Value upper = constantI64(full * tile);
@@ -144,12 +144,12 @@ TileEmitter::Values TileEmitter::reduce(size_t level, Values accumulators) {
   return Values(branch.getResults().begin(), branch.getResults().end());
 }
 
-void TileEmitter::fetchForTile() {
+void TileEmitter::prefetchForTile() {
   if (!plan_.copies.empty()) fetch_.copied();
-  if (!plan_.fetch_panel && !plan_.fetch_results) return;
+  if (!plan_.prefetch_panel && !plan_.prefetch_results) return;
   Value first = firstStep();
-  if (plan_.fetch_panel) fetch_.panel(first);
-  if (plan_.fetch_results) fetch_.results(first);
+  if (plan_.prefetch_panel) fetch_.panel(first);
+  if (plan_.prefetch_results) fetch_.results(first);
 }
 
 /// i64: the first step of this body of unrolled steps, counted over all reduction loops of the block.
@@ -180,10 +180,10 @@ void TileEmitter::stepWithinPoints(Values& accumulators) {
   memory_.setOffset(along, 0);
 }
 
-/// Emits all unrolled steps. For an instruction that is right for some vectors only (ProductStep::general), it is used
-/// where the vectors of the second operand pass its check, and the general step elsewhere.
+/// Emits all unrolled steps. For an instruction that is right for some vectors only (ProductInstructionStep::general),
+/// it is used where the vectors of the second operand pass its check, and the general step elsewhere.
 void TileEmitter::emitSteps(Values& accumulators) {
-  const ProductStep* product = nest_.statements[0].step.get();
+  const ProductInstructionStep* product = nest_.statements[0].step.get();
   if (!product || !product->general()) return step(0, accumulators);
   if (plan_.horizontal || steps_ == Steps::kWithin) return step(0, accumulators);
   llvm::SetVector<Value> seconds;

@@ -61,7 +61,7 @@ Value call(OpBuilder& b, const DotProduct& instruction, Value first, Value secon
   return instruction.accumulates ? result : arith::AddIOp::create(b, loc, sum, result).getResult();
 }
 
-class GroupedStep final : public ProductStep {
+class GroupedStep final : public ProductInstructionStep {
  public:
   explicit GroupedStep(GroupedProduct product) : product_(std::move(product)) {}
   const std::string& name() const override { return product_.instruction.name; }
@@ -76,7 +76,8 @@ class GroupedStep final : public ProductStep {
   /// three.
   int64_t instructions(int64_t rows, int64_t vectors) const override {
     if (takesApart()) return 4 * rows * vectors + 3 * rows + 4 * vectors;
-    return ProductStep::instructions(rows, vectors) + (product_.instruction.accumulates ? 0 : rows * vectors);
+    return ProductInstructionStep::instructions(rows, vectors) +
+           (product_.instruction.accumulates ? 0 : rows * vectors);
   }
   Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
     const DotProduct& instruction = product_.instruction;
@@ -105,7 +106,7 @@ class GroupedStep final : public ProductStep {
 
 /// Sums pairs of products in 16 bits, which a second instruction adds to the 32-bit sum: half the instructions of
 /// widening the elements. Pairs that could saturate are detected when vectors of the second operand are loaded.
-class PairStep final : public ProductStep {
+class PairStep final : public ProductInstructionStep {
  public:
   PairStep(PairProduct pairs, const Reading& first, const Reading& second)
       : pairs_(std::move(pairs)),
@@ -118,7 +119,7 @@ class PairStep final : public ProductStep {
   int64_t registers(int64_t vectors) const override { return vectors + 3; }
   /// Two products and a sum for each pair of vectors; a load and three instructions to check a vector.
   int64_t instructions(int64_t rows, int64_t vectors) const override { return 3 * rows * vectors + rows + 4 * vectors; }
-  const ProductStep* general() const override { return &general_; }
+  const ProductInstructionStep* general() const override { return &general_; }
 
   Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
     Value sums = pairsOf(b, flip(b, first, first_.flipped), flip(b, second, second_.flipped));
@@ -168,7 +169,7 @@ class PairStep final : public ProductStep {
 std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& builder, Nest& nest, const Chip& chip,
                                                                     const DotProduct& instruction) {
   if (instruction.lanes != lanesOf(nest, chip)) return "its vectors are not those of the schedule";
-  const auto readings = readingsOf(nest.statements[0]);
+  const auto readings = operandReadsOf(nest.statements[0]);
   if (!readings) return "the nest does not add up products of integers of 8 or 16 bits or of bf16 in 32 bits";
   auto [x, y] = *readings;
   if (x.floating != instruction.floating || x.bits > instruction.bits)
@@ -188,7 +189,7 @@ std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& b
   const bool swapped = !fits(x, y);
   if (swapped) std::swap(x, y);
   if (!fits(x, y)) return "the instruction takes operands of other signs";
-  countInGroups(builder, nest, *loop, x, y);
+  groupElements(builder, nest, *loop, x, y);
   return std::pair(x, y);
 }
 
@@ -197,7 +198,7 @@ class GroupedInstruction final : public ProductInstruction {
   explicit GroupedInstruction(DotProduct instruction) : instruction_(std::move(instruction)) {}
   const std::string& name() const override { return instruction_.name; }
   Iterations iterations() const override { return {.n = instruction_.lanes, .k = instruction_.group}; }
-  std::string takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
+  std::string rewriteFor(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
     const auto taken = takeUpGroups(builder, nest, chip, instruction_);
     if (const auto* reason = std::get_if<std::string>(&taken)) return *reason;
     const auto& [x, y] = std::get<1>(taken);
@@ -220,7 +221,7 @@ class PairInstruction final : public ProductInstruction {
   const std::string& name() const override { return pairs_.name; }
   Iterations iterations() const override { return {.n = groups_.lanes, .k = groups_.group}; }
   bool pays(const Nest& nest) const override { return nest.statements[0].op->hasAttr(kNarrowPairs); }
-  std::string takeUp(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
+  std::string rewriteFor(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
     const auto taken = takeUpGroups(builder, nest, chip, groups_);
     if (const auto* reason = std::get_if<std::string>(&taken)) return *reason;
     const auto& [x, y] = std::get<1>(taken);
@@ -241,7 +242,7 @@ std::vector<std::unique_ptr<const ProductInstruction>> groupedProducts(const Chi
   return all;
 }
 
-std::vector<std::unique_ptr<const ProductInstruction>> productsOfPairs(const Chip& chip) {
+std::vector<std::unique_ptr<const ProductInstruction>> saturatingPairProducts(const Chip& chip) {
   std::vector<std::unique_ptr<const ProductInstruction>> all;
   if (!chip.multipliesPairs()) return all;
   for (const PairProduct& each : chip.pairProducts()) all.push_back(std::make_unique<PairInstruction>(each));

@@ -11,6 +11,6 @@ std::vector<std::unique_ptr<const ProductInstruction>> groupedProducts(const Chi
 
 /// Instructions that sum pairs with saturation, for chips without an exact instruction for 8 bits. Steps whose vectors
 /// hold a pair that could saturate are detected at run time and use the 16-bit instruction.
-std::vector<std::unique_ptr<const ProductInstruction>> productsOfPairs(const Chip& chip);
+std::vector<std::unique_ptr<const ProductInstruction>> saturatingPairProducts(const Chip& chip);
 
 }  // namespace tessera::compiler::codegen

@@ -115,7 +115,7 @@ mlir::linalg::LinalgOp groupBody(OpBuilder& builder, const Reading& first, const
 
 }  // namespace
 
-std::optional<std::pair<Reading, Reading>> readingsOf(const Statement& statement) {
+std::optional<std::pair<Reading, Reading>> operandReadsOf(const Statement& statement) {
   mlir::Block* body = statement.body();
   if (statement.inputs.size() != 2 || statement.outputs.size() != 1) return std::nullopt;
   const Value accumulator = body->getArgument(2);
@@ -154,7 +154,7 @@ std::optional<int> groupedLoop(const Nest& nest, int group) {
   return found;
 }
 
-void countInGroups(OpBuilder& builder, Nest& nest, int loop, const Reading& first, const Reading& second) {
+void groupElements(OpBuilder& builder, Nest& nest, int loop, const Reading& first, const Reading& second) {
   Statement& main = nest.statements[0];
   if (first.argument == 1) std::swap(main.inputs[0], main.inputs[1]);
   const int group = first.group();

@@ -20,7 +20,7 @@ struct Reading {
 };
 
 /// The two operands of a body sum + x * y in 32 bits, x first; nothing for any other body.
-std::optional<std::pair<Reading, Reading>> readingsOf(const Statement& statement);
+std::optional<std::pair<Reading, Reading>> operandReadsOf(const Statement& statement);
 
 /// A reduction loop that both operands walk element by element, in whole groups, while they walk every other loop in
 /// multiples of a group. If there are several, the longest.
@@ -29,6 +29,6 @@ std::optional<int> groupedLoop(const Nest& nest, int group);
 /// Makes groups the elements of the first statement's two inputs, which `first` and `second` read, and puts the inputs
 /// in that order. `loop` then counts groups; it is removed if there is only one group and other reduction loops remain.
 /// The new body computes one step.
-void countInGroups(mlir::OpBuilder& builder, Nest& nest, int loop, const Reading& first, const Reading& second);
+void groupElements(mlir::OpBuilder& builder, Nest& nest, int loop, const Reading& first, const Reading& second);
 
 }  // namespace tessera::compiler::codegen

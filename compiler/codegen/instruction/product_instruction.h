@@ -23,13 +23,13 @@ class ProductInstruction {
   /// The target's name for it.
   virtual const std::string& name() const = 0;
   virtual Iterations iterations() const = 0;
-  /// Whether analysis should select it for a nest that takeUp() accepts.
+  /// Whether analysis should select it for a nest that rewriteFor() accepts.
   virtual bool pays(const Nest& /*nest*/) const { return true; }
   /// Rewrites the first statement of a nest sum += x * y into steps of this instruction. The loop mapped to k then
   /// counts steps, and elements of access functions are the operands of one step (interleaved along k). Statement::step
   /// is set, operands are in the instruction's order, and the body computes one step for lanes that do not fill a
   /// vector. Returns an empty string on success; otherwise the reason, with the nest unchanged.
-  virtual std::string takeUp(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const = 0;
+  virtual std::string rewriteFor(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const = 0;
 };
 
 using ProductInstructions = std::vector<std::unique_ptr<const ProductInstruction>>;

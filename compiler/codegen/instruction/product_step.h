@@ -11,10 +11,10 @@ struct TileProduct;
 namespace tessera::compiler::codegen {
 
 /// Evaluates the body of a statement sum += x * y with an instruction of the target on whole vectors, instead of
-/// evaluating the body's operations one by one (which become multiply-adds). Created by the instruction's takeUp().
-class ProductStep {
+/// evaluating the body's operations one by one (which become multiply-adds). Created by the instruction's rewriteFor().
+class ProductInstructionStep {
  public:
-  virtual ~ProductStep() = default;
+  virtual ~ProductInstructionStep() = default;
   /// The target's name for the instruction.
   virtual const std::string& name() const = 0;
   /// Lanes of the vectors that it takes; vectors of other widths use the statement's body. 0: it takes no vectors.
@@ -30,7 +30,7 @@ class ProductStep {
   virtual mlir::Value emit(mlir::OpBuilder& builder, mlir::Value first, mlir::Value second, mlir::Value sum) const = 0;
 
   /// A step that is correct for all values, if emit() is correct for some values only; null if emit() always is.
-  virtual const ProductStep* general() const { return nullptr; }
+  virtual const ProductInstructionStep* general() const { return nullptr; }
   /// For steps with general(): an i1 that holds if emit() is correct for these vectors of the second operand, whatever
   /// the first operand's values are.
   virtual mlir::Value holdsFor(mlir::OpBuilder& /*builder*/, llvm::ArrayRef<mlir::Value> /*seconds*/) const {

@@ -8,7 +8,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 /// All kinds of instructions.
-constexpr std::array kKinds = {tileInstructions, groupedProducts, productsOfPairs};
+constexpr std::array kKinds = {tileInstructions, groupedProducts, saturatingPairProducts};
 
 }  // namespace
 

@@ -12,7 +12,7 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-class TileStep final : public ProductStep {
+class TileStep final : public ProductInstructionStep {
  public:
   explicit TileStep(TileProduct product) : product_(std::move(product)) {}
   const std::string& name() const override { return product_.name; }
@@ -52,14 +52,14 @@ class TileInstruction final : public ProductInstruction {
   explicit TileInstruction(TileProduct product) : product_(std::move(product)) {}
   const std::string& name() const override { return product_.name; }
   Iterations iterations() const override { return {product_.rows, product_.columns, product_.depth}; }
-  std::string takeUp(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const override;
+  std::string rewriteFor(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const override;
 
  private:
   TileProduct product_;
 };
 
-std::string TileInstruction::takeUp(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const {
-  const auto readings = readingsOf(nest.statements[0]);
+std::string TileInstruction::rewriteFor(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const {
+  const auto readings = operandReadsOf(nest.statements[0]);
   if (!readings) return "the nest does not add up products of 8-bit integers or of bf16 in 32 bits";
   auto [first, second] = *readings;
   if (first.floating != product_.floating || first.group() != product_.group)
@@ -80,7 +80,7 @@ std::string TileInstruction::takeUp(mlir::OpBuilder& builder, Nest& nest, const 
     return "results do not leave tiles as vectors";
   // Works on a copy: a failed rewrite must leave the nest unchanged.
   Nest grouped = nest;
-  countInGroups(builder, grouped, *loop, first, second);
+  groupElements(builder, grouped, *loop, first, second);
   const auto loops = tileLoopsOf(grouped);
   if (!loops) return "no loop of rows, of columns, or of the sum for tiles";
   if (grouped.statements[0].inputs[1].access.strides[loops->column] != 1 && !canPack(grouped, 1))

@@ -24,7 +24,7 @@ bool transposesSomething(const Nest& nest, const TilePlan& plan) {
   return false;
 }
 
-std::string refusedTurn(const Nest& nest, const TilePlan& plan) {
+std::string transposeRefusal(const Nest& nest, const TilePlan& plan) {
   if (plan.transposed == plan.vector_loop || nest.reduction[plan.transposed])
     return "the transposed loop is the vector loop, or sums";
   if (!transposesSomething(nest, plan)) return "no operand lies along the transposed loop and across the vectors";
@@ -41,12 +41,12 @@ std::string MicroKernel::refusal(const Nest& nest, const TilePlan& plan) const {
     return "a body has no vector code";
   if (plan.horizontal && !canCombineLanes(nest)) return "partial sums of the lanes cannot be added up";
   if (plan.transposed >= 0)
-    if (std::string reason = refusedTurn(nest, plan); !reason.empty()) return reason;
+    if (std::string reason = transposeRefusal(nest, plan); !reason.empty()) return reason;
   if (pointsOf(nest, plan) < traits_.least_points ||
       (traits_.least_steps > 1 && plan.tile[plan.reductions.back()] < traits_.least_steps))
     return absl::StrCat("a tile of it has ", traits_.least_points, " points at least, and ", traits_.least_steps,
                         " steps of the innermost sum");
-  if (plan.ahead > 0 && traits_.fetches && !traits_.fetches_vectors) return "it fetches no vectors ahead";
+  if (plan.ahead > 0 && traits_.fetches && !traits_.prefetches_vectors) return "it fetches no vectors ahead";
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (plan.block[loop] == 0 || !nest.reduction[loop]) continue;
     if (!traits_.streams || loop != plan.reductions[0] || !partialSums(nest))

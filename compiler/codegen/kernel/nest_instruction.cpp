@@ -22,11 +22,14 @@ std::optional<double> priceOf(const Nest& nest, const Chip& chip, const Wanted& 
 
 }  // namespace
 
-std::vector<Nest> instructedForms(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip, const Wanted& wanted) {
+std::vector<Nest> instructionVariants(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip,
+                                      const Wanted& wanted) {
   std::vector<std::pair<double, Nest>> priced;
   for (const ProductInstructions& kind : kindsOfProductInstructions(chip)) {
     Nest form = nest;
-    const auto taken = [&](const auto& each) { return each->pays(nest) && each->takeUp(builder, form, chip).empty(); };
+    const auto taken = [&](const auto& each) {
+      return each->pays(nest) && each->rewriteFor(builder, form, chip).empty();
+    };
     if (!llvm::any_of(kind, taken)) continue;
     const auto price = priceOf(form, chip, wanted);
     if (!price) continue;
@@ -38,8 +41,8 @@ std::vector<Nest> instructedForms(mlir::OpBuilder& builder, const Nest& nest, co
   return forms;
 }
 
-absl::Status takeUpInstruction(mlir::OpBuilder& builder, Nest& nest, const Chip& chip, const std::string& name,
-                               const std::string& path) {
+absl::Status rewriteNestFor(mlir::OpBuilder& builder, Nest& nest, const Chip& chip, const std::string& name,
+                            const std::string& path) {
   if (name.empty()) return absl::OkStatus();
   const ProductInstructions instructions = productInstructions(chip);
   const auto found = llvm::find_if(instructions, [&](const auto& each) { return each->name() == name; });
@@ -48,7 +51,7 @@ absl::Status takeUpInstruction(mlir::OpBuilder& builder, Nest& nest, const Chip&
         instructions, ", ", [](std::string* out, const auto& each) { absl::StrAppend(out, each->name()); });
     return scheduleFault(path, "the target has no such instruction for products", name, all.empty() ? "none" : all);
   }
-  if (std::string reason = (*found)->takeUp(builder, nest, chip); !reason.empty())
+  if (std::string reason = (*found)->rewriteFor(builder, nest, chip); !reason.empty())
     return scheduleFault(path, absl::StrCat("an instruction that the nest cannot use: ", reason), name,
                          "no instruction");
   return absl::OkStatus();

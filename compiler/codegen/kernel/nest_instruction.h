@@ -13,12 +13,12 @@ namespace tessera::compiler::codegen {
 
 /// The nest rewritten for instructions: of each kind the first one that applies and that a kernel can run, in ascending
 /// order of cycles on one core. `wanted` constrains the kernels' plans. Empty: the nest uses multiply-adds.
-std::vector<Nest> instructedForms(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip,
-                                  const Wanted& wanted = {});
+std::vector<Nest> instructionVariants(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip,
+                                      const Wanted& wanted = {});
 
 /// Rewrites the nest for the instruction called `name`; an empty name leaves it unchanged. Errors: INVALID_SCHEDULE
 /// with the leaf's path and the reason, when the target has no such instruction or the nest cannot use it.
-absl::Status takeUpInstruction(mlir::OpBuilder& builder, Nest& nest, const Chip& chip, const std::string& name,
-                               const std::string& path);
+absl::Status rewriteNestFor(mlir::OpBuilder& builder, Nest& nest, const Chip& chip, const std::string& name,
+                            const std::string& path);
 
 }  // namespace tessera::compiler::codegen

@@ -30,7 +30,7 @@ const MicroKernel& packKernel() {
   return kKernel;
 }
 
-TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
+TilePlan planPanelCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
   TilePlan plan = emptyPlan(nest);
   plan.kernel = &packKernel();
   plan.lanes = lanesOf(nest, chip);

@@ -77,7 +77,7 @@ class StreamedProductKernel : public ProductKernel {
  protected:
   /// Whether analysis selects this kernel for the nest.
   virtual bool takes(const Nest& nest, const Chip& chip, const Roles& roles) const = 0;
-  virtual TileDemands demands(const Chip& chip) const = 0;
+  virtual TileConstraints demands(const Chip& chip) const = 0;
   virtual void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const = 0;
 
  private:
@@ -93,10 +93,10 @@ class OuterProductKernel final : public StreamedProductKernel {
 
  protected:
   bool takes(const Nest& /*nest*/, const Chip& /*chip*/, const Roles& /*roles*/) const override { return true; }
-  TileDemands demands(const Chip& /*chip*/) const override { return {}; }
+  TileConstraints demands(const Chip& /*chip*/) const override { return {}; }
   void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override {
     unrollReductions(nest, chip, plan);
-    separateSteps(nest, chip, plan);
+    reduceOverlappingUnroll(nest, chip, plan);
   }
 };
 
@@ -113,7 +113,7 @@ class SlidingKernel final : public StreamedProductKernel {
   }
   /// A sliding window keeps the shared vectors and a row of the other operand in addition to the sums; with 32
   /// registers that operand stays in registers entirely.
-  TileDemands demands(const Chip& chip) const override {
+  TileConstraints demands(const Chip& chip) const override {
     return {.kept = chip.vectorRegisters() >= 32 ? 13 : 6, .line = true};
   }
   /// Unrolls a small window entirely, and only the rows of a larger one.

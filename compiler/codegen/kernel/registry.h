@@ -17,6 +17,6 @@ TilePlan planTile(const Nest& nest, const Chip& chip, const Wanted& wanted = {})
 TilePlan planScalar(const Nest& nest, const Chip& chip);
 
 /// Plans a nest that copies one operand to panels of `panel` iterations of `loop`.
-TilePlan planCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel);
+TilePlan planPanelCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel);
 
 }  // namespace tessera::compiler::codegen

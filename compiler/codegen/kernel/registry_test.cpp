@@ -293,7 +293,7 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
           const Nest before = nest;
           Chip narrow = *chip;
           // As in a schedule of narrower vectors: an instruction with fewer lanes then applies.
-          for (; narrow.vectorBits() > 64 && !instruction->takeUp(builder, nest, narrow).empty();)
+          for (; narrow.vectorBits() > 64 && !instruction->rewriteFor(builder, nest, narrow).empty();)
             narrow.narrowVectors(narrow.vectorBits() / 2);
           if (!nest.statements[0].step) {
             EXPECT_EQ(nest.iterations(), before.iterations()) << "a nest that takes nothing up is not changed";
@@ -301,7 +301,7 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
           }
           taken = true;
           EXPECT_EQ(nest.statements[0].step->name(), instruction->name());
-          const ProductStep& step = *nest.statements[0].step;
+          const ProductInstructionStep& step = *nest.statements[0].step;
           EXPECT_EQ(step.lanes(), step.tiles() ? 0 : lanesOf(nest, narrow));
           EXPECT_LT(nest.iterations(), before.iterations());
           EXPECT_TRUE(isContraction(nest));
@@ -312,7 +312,7 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
             slice.extents[loop] = 1;
             expectPromises(slice, planTile(slice, narrow), narrow);
           }
-          EXPECT_FALSE(instruction->takeUp(builder, nest, narrow).empty()) << "steps are taken up once";
+          EXPECT_FALSE(instruction->rewriteFor(builder, nest, narrow).empty()) << "steps are taken up once";
         }
       }
       EXPECT_TRUE(taken);

@@ -156,14 +156,14 @@ class PieceCode {
   }
 
   /// The turn that computes a vector, and the vector's position in that turn's buffer.
-  int64_t turnOf(const Point& vector) const {
+  int64_t columnPassOf(const Point& vector) const {
     return (outerOf(loops_.outer_column, vector) * columns_.within + vector.at[loops_.column] / shape_.columns) /
            shape_.column_tiles;
   }
   int64_t placeOf(const Point& vector, int64_t stride) const {
     const int64_t row = rows_.numberOf({outerOf(loops_.outer_row, vector), vector.at[loops_.row]});
     const int64_t column = columns_.numberOf({outerOf(loops_.outer_column, vector), vector.at[loops_.column]});
-    return row * stride + column - columns_.numberOf(columns_.of(turnOf(vector) * shape_.column_tiles));
+    return row * stride + column - columns_.numberOf(columns_.of(columnPassOf(vector) * shape_.column_tiles));
   }
 
  private:
@@ -276,7 +276,7 @@ class TileKernel final : public MicroKernel {
   std::string_view report(const Nest& /*nest*/) const override { return "contraction"; }
   std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
                                const TilePlan& vectors) const override;
-  bool evaluates(const ProductStep& step) const override { return step.tiles() != nullptr; }
+  bool evaluates(const ProductInstructionStep& step) const override { return step.tiles() != nullptr; }
   bool fits(const Nest& nest, const TilePlan& plan) const override {
     if (!productOf(nest) || plan.lanes == 1 || plan.horizontal) return false;
     return tileLoopsOf(nest, plan).has_value();
@@ -296,7 +296,7 @@ class TileKernel final : public MicroKernel {
   double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest, plan);
     const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
-    const double step = PieceFlow(nest, chip, loops).stepCycles(shape, plan.tile);
+    const double step = PieceCostModel(nest, chip, loops).stepCycles(shape, plan.tile);
     // Results cost as much as with other kernels, plus the store to and the load from the stack; followers cost the
     // same with any kernel.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
@@ -346,9 +346,9 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   plan.vector_loop = usual->column;
   TileLoops loops = choosePiece(nest, chip, wanted.vectors, plan);
   const bool keeps_rows =
-      PieceFlow(nest, chip, loops).keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
+      PieceCostModel(nest, chip, loops).keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
   // With rows in the near level, more columns per piece reuse them.
-  if (keeps_rows) takeTurns(nest, chip, wanted.vectors > 0, loops, plan);
+  if (keeps_rows) splitIntoColumnPasses(nest, chip, wanted.vectors > 0, loops, plan);
   plan.rows = static_cast<int>(plan.tile[loops.row] * outerSize(loops.outer_row, plan.tile));
   plan.vectors =
       static_cast<int>(ceilDiv(plan.tile[loops.column], plan.lanes) * outerSize(loops.outer_column, plan.tile));
@@ -365,7 +365,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
     // Independent loops outside, the side that stays in the middle, the streamed side innermost.
     return row && column ? 0 : row == keeps_rows ? 1 : 2;
   });
-  blockPassing(nest, chip, keeps_rows ? 1 : 0, plan);
+  blockStreamedOperand(nest, chip, keeps_rows ? 1 : 0, plan);
   // Packs the columns if they are strided, or if rows of a tile evict each other and enough pieces read them.
   const bool apart = b.access.strides[loops.column] != 1;
   const bool crowded = collide(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
@@ -389,7 +389,7 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   llvm::SmallVector<int64_t> sizes = plan.tile;
   for (int64_t columns : {plan.tile[loops.column], nest.extents[loops.column] % plan.tile[loops.column]}) {
     sizes[loops.column] = columns;
-    if (columns > 0 && !turnsAreWhole(nest, loops, sizes, plan.lanes))
+    if (columns > 0 && !columnPassesAreWhole(nest, loops, sizes, plan.lanes))
       return "columns that are summed up in turns are whole tiles and vectors";
   }
   if (pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]).products() > kSums)
@@ -417,7 +417,7 @@ void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t turn, con
   const mlir::Location loc = b.getUnknownLoc();
   const auto index = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
   // Rows per step, in whole groups, such that all groups are done after the last step.
-  const int64_t rows = tile.tile().sizes[row], together = tile.rowsTogether(results), end = rows - rows % together;
+  const int64_t rows = tile.tile().sizes[row], together = tile.combineRows(results), end = rows - rows % together;
   const int64_t each = ceilDiv(end / together, piece.steps()) * together;
   piece.sumUp(turn, [&](Value step) {
     // A sum of a single step: all rows at once.
@@ -450,7 +450,7 @@ void TileKernel::emit(TileEmitter& tile) const {
   PieceCode piece(tile, loops, shape);
   const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
   const auto withResults = [&](int64_t turn, llvm::function_ref<void(const TileRows&)> fn) {
-    const auto takes = [&](const Point& vector) { return piece.turnOf(vector) == turn; };
+    const auto takes = [&](const Point& vector) { return piece.columnPassOf(vector) == turn; };
     const auto sum = [&](Value row, const Point& vector) -> Value {
       Value from = advance(b, buffers[turn % 2], element, stride, row);
       from = code.at(from, element, piece.placeOf(vector, stride));

@@ -52,23 +52,24 @@ Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> 
   return pieceOf(*productOf(nest), loops, sizes, depth, nest.extents[loops.depth]);
 }
 
-bool turnsAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes) {
+bool columnPassesAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes) {
   const Piece piece = pieceOf(nest, loops, sizes, sizes[loops.depth]);
   return piece.turns() == 1 || (sizes[loops.column] % piece.columns == 0 && piece.columns % lanes == 0);
 }
 
-PieceFlow::PieceFlow(const Nest& nest, const Chip& chip, const TileLoops& loops)
+PieceCostModel::PieceCostModel(const Nest& nest, const Chip& chip, const TileLoops& loops)
     : product_(*productOf(nest)),
       tile_bytes_(static_cast<double>(product_.rows) * product_.depth / product_.group * 4),
       kept_most_(static_cast<double>(chip.heldBytes(chip.near()) - kSums * sumBytes(product_))),
       near_(chip.near().bytes_per_cycle),
-      behind_(chip.behindNear().sustained_per_cycle),
+      beyond_(chip.beyondNear().sustained_per_cycle),
       run_cycles_(chip.prices().steps().run_cycles()),
       steps_(stepsOf(nest, loops.depth, product_.depth / product_.group)),
       rows_(sideOf(nest, chip, 0, loops)),
       columns_(sideOf(nest, chip, 1, loops)) {}
 
-PieceFlow::Side PieceFlow::sideOf(const Nest& nest, const Chip& chip, int input, const TileLoops& loops) const {
+PieceCostModel::Side PieceCostModel::sideOf(const Nest& nest, const Chip& chip, int input,
+                                            const TileLoops& loops) const {
   const Operand& operand = nest.statements[0].inputs[input];
   Side side;
   const int inner = side.inner = input == 0 ? loops.row : loops.column;
@@ -78,31 +79,31 @@ PieceFlow::Side PieceFlow::sideOf(const Nest& nest, const Chip& chip, int input,
   for (int64_t n = 0; n <= std::min(nest.extents[inner], most); ++n) {
     std::vector<Runs>& touched = side.touched.emplace_back();
     for (int64_t m = 0; m <= (outer < 0 ? 1 : std::min<int64_t>(nest.extents[outer], kSums)); ++m) {
-      const LoopSteps steps[] = {{inner, n}, {outer, m}};
+      const LoopStrides steps[] = {{inner, n}, {outer, m}};
       touched.push_back(touchedRuns(nest, operand, llvm::ArrayRef(steps, outer < 0 ? 1 : 2)));
     }
   }
   // Rows of a tile that evict each other, or are far apart, are loaded from beyond the near level each time.
   const int64_t apart_bytes = strideBytes(nest, input, inner);
   const bool apart = input == 0 && (collide(chip, std::min<int64_t>(nest.extents[inner], product_.rows), apart_bytes) ||
-                                    chip.areSpread(apart_bytes, nest.extents[loops.depth] * 4));
-  side.staying = apart ? behind_ : near_;
+                                    chip.isEvenlyDistributed(apart_bytes, nest.extents[loops.depth] * 4));
+  side.staying = apart ? beyond_ : near_;
   side.passing = std::min(side.staying, rateOf(static_cast<double>(bytesOf(nest, operand)) * 3 / 2));
   return side;
 }
 
-const Runs& PieceFlow::Side::touchedBy(llvm::ArrayRef<int64_t> sizes) const {
+const Runs& PieceCostModel::Side::touchedBy(llvm::ArrayRef<int64_t> sizes) const {
   // Trees may request more than the registers hold; they are refused later.
   const auto& along = touched[std::min<size_t>(sizes[inner], touched.size() - 1)];
   return along[std::min<size_t>(outerSize(outer, sizes), along.size() - 1)];
 }
 
-double PieceFlow::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const {
+double PieceCostModel::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const {
   const double loads = std::min(loadCycles(piece, sizes, true), loadCycles(piece, sizes, false));
   double fetched = 0;
   for (const Side* side : {&rows_, &columns_}) {
     const Runs& runs = side->touchedBy(sizes);
-    fetched += static_cast<double>(runs.bytes()) / behind_ + static_cast<double>(runs.count) * run_cycles_;
+    fetched += static_cast<double>(runs.bytes()) / beyond_ + static_cast<double>(runs.count) * run_cycles_;
   }
   // A tie-breaker, not a cost: among pieces of equal time, prefers the one that loads less, from nearer levels, in
   // fewer runs.
@@ -113,11 +114,11 @@ double PieceFlow::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) 
   return static_cast<double>(piece.turns()) * turn + kHidden * (loads + fetched / steps_);
 }
 
-double PieceFlow::stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const {
+double PieceCostModel::stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const {
   return std::min(side.staying, rateOf(static_cast<double>(side.touchedBy(sizes).bytes())));
 }
 
-double PieceFlow::loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, bool keeps_rows) const {
+double PieceCostModel::loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, bool keeps_rows) const {
   const double row_bytes = static_cast<double>(piece.row_tiles) * tile_bytes_;
   const double column_bytes = static_cast<double>(piece.loads() - piece.row_tiles) * tile_bytes_;
   return row_bytes / (keeps_rows ? stayingRate(rows_, sizes) : rows_.passing) +
@@ -133,7 +134,7 @@ struct Candidate {
 };
 
 /// Cycles of the products of all pieces of the nest, if it is cut into pieces of this candidate.
-double cyclesOf(const Nest& nest, const Chip& chip, const PieceFlow& flow, const Candidate& candidate, int lanes) {
+double cyclesOf(const Nest& nest, const Chip& chip, const PieceCostModel& flow, const Candidate& candidate, int lanes) {
   const TileLoops& loops = candidate.loops;
   const double rest_share = chip.prices().products().rest_share();
   // Full and edge pieces along each of the loops.
@@ -196,7 +197,7 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
   const llvm::SmallVector<int64_t> none = plan.tile;
   double best = std::numeric_limits<double>::infinity();
   for (const TileLoops& loops : possible) {
-    const PieceFlow flow(nest, chip, loops);
+    const PieceCostModel flow(nest, chip, loops);
     Candidate candidate{loops, none};
     auto& sizes = candidate.sizes;
     forSizes(nest, loops.row, loops.outer_row, product.rows, [&](int64_t rows, int64_t outer_rows) {
@@ -219,7 +220,7 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
   return chosen;
 }
 
-void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
+void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
   constexpr int64_t kMostTurns = 4;  // in all turns but the last, the next turn runs interleaved
   // A single step is too short to interleave other work with it, and tiles of all turns must have the same shapes.
   const int64_t columns = plan.tile[loops.column];
@@ -230,9 +231,9 @@ void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops,
   const auto extend = [&](int loop) {
     const int64_t size = plan.tile[loop];
     for (int64_t turns = kMostTurns; turns > 1; --turns) {
-      if (nest.extents[loop] % (size * turns) != 0 || pieces < turns * chip.enoughParts()) continue;
+      if (nest.extents[loop] % (size * turns) != 0 || pieces < turns * chip.hasEnoughParts()) continue;
       plan.tile[loop] = size * turns;
-      if (pointsOf(nest, plan) <= kMostInTile && turnsAreWhole(nest, loops, plan.tile, plan.lanes)) return true;
+      if (pointsOf(nest, plan) <= kMostInTile && columnPassesAreWhole(nest, loops, plan.tile, plan.lanes)) return true;
       plan.tile[loop] = size;
     }
     return false;
@@ -247,7 +248,7 @@ void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops,
   if (loops.outer_column >= 0 && !extend(loops.outer_column)) loops.outer_column = before;
 }
 
-void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
+void blockStreamedOperand(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
   const Operand &mine = nest.statements[0].inputs[passing], &other = nest.statements[0].inputs[1 - passing];
   // The part of L2 that an operand may occupy while the other one is streamed.
   const int64_t half = chip.stayingBytes(chip.second());

@@ -43,7 +43,7 @@ struct Piece {
 Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth);
 
 /// Whether each tile and each vector of a piece of these sizes belongs to exactly one turn.
-bool turnsAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes);
+bool columnPassesAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes);
 
 /// Points of a piece along its outer loop of rows, or of columns.
 inline int64_t outerSize(int outer, llvm::ArrayRef<int64_t> sizes) { return outer < 0 ? 1 : sizes[outer]; }
@@ -51,9 +51,9 @@ inline int64_t outerSize(int outer, llvm::ArrayRef<int64_t> sizes) { return oute
 /// Models where the operands of pieces are loaded from. Neighbouring pieces share one operand: it stays in the near
 /// cache level if it fits there together with the streamed operand and a piece's sums. The other operand is streamed,
 /// from beyond that level unless all of it fits.
-class PieceFlow {
+class PieceCostModel {
  public:
-  PieceFlow(const Nest& nest, const Chip& chip, const TileLoops& loops);
+  PieceCostModel(const Nest& nest, const Chip& chip, const TileLoops& loops);
 
   /// Cycles of one step of all sums of a piece of these sizes: the longest of product time, load time and the latency
   /// of the sums of the step before.
@@ -74,12 +74,12 @@ class PieceFlow {
     double passing = 0, staying = 0;
   };
   Side sideOf(const Nest& nest, const Chip& chip, int input, const TileLoops& loops) const;
-  double rateOf(double bytes) const { return bytes <= kept_most_ ? near_ : behind_; }
+  double rateOf(double bytes) const { return bytes <= kept_most_ ? near_ : beyond_; }
   double stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const;
   double loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, bool keeps_rows) const;
 
   const TileProduct& product_;
-  double tile_bytes_, kept_most_, near_, behind_, run_cycles_, steps_;
+  double tile_bytes_, kept_most_, near_, beyond_, run_cycles_, steps_;
   Side rows_, columns_;
 };
 
@@ -90,10 +90,10 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
 
 /// Gives a piece whose rows stay more columns, processed in turns, if enough pieces for the chip's cores remain. Does
 /// not extend the loop of columns if it is `fixed`.
-void takeTurns(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan);
+void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan);
 
 /// Blocks the streamed operand if it is larger than the second cache level: each block fits there together with the
 /// other operand. The blocks are of the outermost loop in the plan's order that only the streamed operand walks.
-void blockPassing(const Nest& nest, const Chip& chip, int passing, TilePlan& plan);
+void blockStreamedOperand(const Nest& nest, const Chip& chip, int passing, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

@@ -8,7 +8,7 @@
 namespace tessera::compiler::codegen {
 
 /// Whether a condition, scalar or vector, holds in any lane.
-inline mlir::Value anywhere(mlir::OpBuilder& b, mlir::Location loc, mlir::Value condition) {
+inline mlir::Value anyLane(mlir::OpBuilder& b, mlir::Location loc, mlir::Value condition) {
   auto lanes = llvm::dyn_cast<mlir::VectorType>(condition.getType());
   if (!lanes) return condition;
   if (lanes.getRank() != 1)
@@ -20,11 +20,11 @@ inline mlir::Value anywhere(mlir::OpBuilder& b, mlir::Location loc, mlir::Value 
 /// Returns `usual`, or in lanes where `condition` holds the results of `rare`. If it holds in no lane, nothing of
 /// `rare` is executed.
 template <size_t N, typename Rare>
-std::array<Real, N> unlessRare(mlir::Value condition, std::array<Real, N> usual, Rare rare) {
+std::array<Real, N> branchIfAnyLane(mlir::Value condition, std::array<Real, N> usual, Rare rare) {
   mlir::PatternRewriter& b = usual[0].in->rewriter;
   const mlir::Location loc = usual[0].in->loc;
   auto branch = mlir::scf::IfOp::create(
-      b, loc, anywhere(b, loc, condition),
+      b, loc, anyLane(b, loc, condition),
       [&](mlir::OpBuilder&, mlir::Location) {
         const std::array<Real, N> found = rare();
         llvm::SmallVector<mlir::Value> results;

@@ -5,7 +5,7 @@
 #include "compiler/codegen/math/formula_pattern.h"
 #include "compiler/codegen/math/hyperbolic.h"
 #include "compiler/codegen/math/lanes.h"
-#include "compiler/codegen/math/quarter_turns.h"
+#include "compiler/codegen/math/trig_range_reduction.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -107,8 +107,8 @@ Turned sincos(Real x) {
   const Real n = (x * 6.36619772367581382433e-01).rounded();
   const Real near = ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) -
                     n * 2.02226624871116645580e-21 - n * 8.47842766036889956997e-32;
-  const auto [quarter, r] = unlessRare<2>(isFarOut(x), {n, near}, [&]() -> std::array<Real, 2> {
-    const QuarterTurns turns = quarterTurnsOfDouble(x);
+  const auto [quarter, r] = branchIfAnyLane<2>(needsPayneHanek(x), {n, near}, [&]() -> std::array<Real, 2> {
+    const TrigReduction turns = reduceDoubleByPayneHanek(x);
     return {turns.quarter, turns.rest};
   });
   const Real z = r * r;

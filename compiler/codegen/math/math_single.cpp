@@ -5,7 +5,7 @@
 #include "compiler/codegen/math/formula_pattern.h"
 #include "compiler/codegen/math/hyperbolic.h"
 #include "compiler/codegen/math/lanes.h"
-#include "compiler/codegen/math/quarter_turns.h"
+#include "compiler/codegen/math/trig_range_reduction.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace tessera::compiler::codegen {
@@ -145,8 +145,8 @@ Turned sincos(Real x) {
   const Real n = (w * 6.36619772367581382433e-01).rounded();
   const Real near = (w - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11;
   const auto [quarter, rest] =
-      unlessRare<2>(isFarOut(x), {n - (n * 0.25).rounded() * 4.0, near}, [&]() -> std::array<Real, 2> {
-        const QuarterTurns turns = quarterTurnsOfFloat(w);
+      branchIfAnyLane<2>(needsPayneHanek(x), {n - (n * 0.25).rounded() * 4.0, near}, [&]() -> std::array<Real, 2> {
+        const TrigReduction turns = reduceFloatByPayneHanek(w);
         return {turns.quarter, turns.rest};
       });
   const Real r = narrowed(rest), z = r * r;
@@ -161,7 +161,7 @@ Turned sincos(Real x) {
 
 Real formulaOf(mlir::Operation* op, Real x) {
   return llvm::TypeSwitch<mlir::Operation*, Real>(op)
-      .Case<math::ExpOp>([&](auto) { return op->hasAttr(kAtMostZero) ? expAtMostOne(x) : exp(x); })
+      .Case<math::ExpOp>([&](auto) { return op->hasAttr(kNonPositiveArgument) ? expAtMostOne(x) : exp(x); })
       .Case<math::ExpM1Op>([&](auto) { return expm1(x); })
       .Case<math::LogOp>([&](auto) { return log(x); })
       .Case<math::Log1pOp>([&](auto) { return log1p(x); })

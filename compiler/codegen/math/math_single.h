@@ -5,7 +5,7 @@
 namespace tessera::compiler::codegen {
 
 /// A unit attribute of a math.exp whose argument is known to be at most zero, or NaN, as in a softmax.
-inline constexpr char kAtMostZero[] = "tessera.at_most_zero";
+inline constexpr char kNonPositiveArgument[] = "tessera.at_most_zero";
 
 /// Mathematical functions of f32 computed in f32, without a library and without branches. Largest errors over all
 /// floats, checked by math_test with and without fused multiply-add: exp, log, erf, tanh, log1p 1.5 ulp; expm1 2 ulp; 1

@@ -31,7 +31,7 @@ Real nearer(Real x, Real y, bool doubles) {
   auto loop = scf::WhileOp::create(
       b, in.loc, in.type, x.value,
       [&](mlir::OpBuilder&, mlir::Location, mlir::ValueRange carried) {
-        scf::ConditionOp::create(b, in.loc, anywhere(b, in.loc, goesOn(Real{&in, carried[0]})), carried);
+        scf::ConditionOp::create(b, in.loc, anyLane(b, in.loc, goesOn(Real{&in, carried[0]})), carried);
       },
       [&](mlir::OpBuilder&, mlir::Location, mlir::ValueRange carried) {
         const Real rest{&in, carried[0]};

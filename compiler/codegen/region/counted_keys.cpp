@@ -1,6 +1,6 @@
 #include "compiler/codegen/region/counted_keys.h"
 
-#include "compiler/codegen/touched.h"
+#include "compiler/codegen/operand_accesses.h"
 #include "compiler/ir/mask_bounds.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -18,9 +18,9 @@ llvm::SmallVector<const Access*> accessesOf(const Nest& nest, const SoftmaxScore
   };
   for (const Statement& statement : nest.statements) {
     for (const Operand& input : statement.inputs)
-      if (touchesInput(input)) add(input.access);
+      if (accessesInputMemory(input)) add(input.access);
     for (auto [o, output] : llvm::enumerate(statement.outputs))
-      if (touchesOutput(statement, o)) add(output.access);
+      if (accessesOutputMemory(statement, o)) add(output.access);
   }
   return accesses;
 }
@@ -42,7 +42,7 @@ int keyLoop(const Nest& nest, const TilePlan& plan, const SoftmaxScores& softmax
     for (auto [o, output] : llvm::enumerate(statement.outputs))
       // Keys beyond the counted ones are not computed, so a result that later steps read for every key must not
       // depend on them.
-      if (touchesOutput(statement, o) && output.access.between(key) != 0 &&
+      if (accessesOutputMemory(statement, o) && output.access.between(key) != 0 &&
           !llvm::is_contained(accesses, &output.access))
         return -1;
   return key;
@@ -66,7 +66,7 @@ const Access* conditionOf(const Nest& nest, const Statement& statement, mlir::Va
 const Access* conditionsOf(const Nest& nest, const SoftmaxScores& softmax, int key) {
   for (const Statement& statement : nest.statements)
     for (auto [o, output] : llvm::enumerate(statement.outputs)) {
-      if (output.access.root != softmax.scores || !touchesOutput(statement, o)) continue;
+      if (output.access.root != softmax.scores || !accessesOutputMemory(statement, o)) continue;
       auto select = statement.body()->getTerminator()->getOperand(o).getDefiningOp<arith::SelectOp>();
       if (!select || !mlir::matchPattern(select.getFalseValue(), mlir::m_NegInfFloat())) return nullptr;
       const Access* access = conditionOf(nest, statement, select.getCondition());
@@ -81,8 +81,8 @@ const Access* conditionsOf(const Nest& nest, const SoftmaxScores& softmax, int k
 
 }  // namespace
 
-std::optional<CountedKeys> countedKeys(const RegionVariant& variant, const SoftmaxScores& softmax) {
-  CountedKeys counted;
+std::optional<DynamicKeyRange> findDynamicKeyRange(const RegionVariant& variant, const SoftmaxScores& softmax) {
+  DynamicKeyRange counted;
   bool found = false;
   int64_t writers = 0;
   for (auto [s, step] : llvm::enumerate(variant.steps)) {
@@ -115,7 +115,7 @@ std::optional<CountedKeys> countedKeys(const RegionVariant& variant, const Softm
   return counted.piece > 0 && counted.piece < counted.keys ? std::optional(std::move(counted)) : std::nullopt;
 }
 
-Nest withKeys(const RegionVariant& variant, size_t step, int64_t keys) {
+Nest withKeyCount(const RegionVariant& variant, size_t step, int64_t keys) {
   Nest nest = variant.steps[step].nest;
   const int loop = variant.counted->loops[step - variant.counted->first];
   if (loop >= 0) nest.extents[loop] = std::min(nest.extents[loop], keys);

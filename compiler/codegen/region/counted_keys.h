@@ -11,9 +11,9 @@ namespace tessera::compiler::codegen {
 /// Finds the steps of a variant that run over the keys of `softmax`, and the conditions by which scores are kept: one
 /// per key, the same for all rows of a slice. Nothing if another nest reads the scores or powers, or if the mask is not
 /// of this kind.
-std::optional<CountedKeys> countedKeys(const RegionVariant& variant, const SoftmaxScores& softmax);
+std::optional<DynamicKeyRange> findDynamicKeyRange(const RegionVariant& variant, const SoftmaxScores& softmax);
 
 /// The nest of step `step` (a position relative to counted.first) for the first `keys` keys.
-Nest withKeys(const RegionVariant& variant, size_t step, int64_t keys);
+Nest withKeyCount(const RegionVariant& variant, size_t step, int64_t keys);
 
 }  // namespace tessera::compiler::codegen

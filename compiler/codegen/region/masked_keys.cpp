@@ -98,7 +98,7 @@ std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests) {
   return parts ? std::optional(scoresOf(nests, *parts)) : std::nullopt;
 }
 
-std::optional<SoftmaxScores> closedSoftmax(const SlicedNests& nests) {
+std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests) {
   // The last product that reads a softmax decides; its scores may be read by that softmax only.
   for (size_t product = nests.nests.size(); product-- > 0;) {
     const auto parts = softmaxReadBy(nests, product);
@@ -115,9 +115,9 @@ std::optional<SoftmaxScores> closedSoftmax(const SlicedNests& nests) {
   return std::nullopt;
 }
 
-void findMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) {
+void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) {
   if (nests.isResult(softmax.scores) || nests.isResult(softmax.powers) || softmax.scores == softmax.powers) return;
-  KeyMask mask;
+  PositionMask mask;
   mask.piece = blocks > 0 ? blocks : keyPiece(softmax.keys, kMostKeyPieces);
   mask.blocks = blocks > 0;
   mask.sums = sumsOf(nests, softmax);
@@ -141,11 +141,11 @@ void findMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) 
   nests.mask = std::move(mask);
 }
 
-Range keptKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops) {
-  const KeyMask& mask = *nests.mask;
+Range unmaskedKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops) {
+  const PositionMask& mask = *nests.mask;
   llvm::SmallVector<Range> box(loops);
   // Tests pieces of keys from both ends: a piece is removed if all scores in its box are minus infinity.
-  const Keys kept = compiler::keptKeys(nests.nests[mask.nest].extents[mask.key], mask.piece, [&](Keys keys) {
+  const Keys kept = compiler::unmaskedKeys(nests.nests[mask.nest].extents[mask.key], mask.piece, [&](Keys keys) {
     box[mask.key] = {keys.lo, keys.hi};
     return maskedBy(ScoreBounds(nests, box).of(mask.statement, mask.output));
   });

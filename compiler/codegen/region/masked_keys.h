@@ -12,15 +12,15 @@ namespace tessera::compiler::codegen {
 std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests);
 
 /// The same for the last product that reads such a softmax, provided that no other nest reads its scores and powers.
-std::optional<SoftmaxScores> closedSoftmax(const SlicedNests& nests);
+std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests);
 
 /// Finds the mask of `softmax`, already rewritten to whole rows (blocks = 0) or to `blocks` of keys, and sets
 /// `SlicedNests::mask`, so that slices skip the keys that it removes. No mask is set if another nest reads the powers,
 /// or no comparison of positions is found.
-void findMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks);
+void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks);
 
 /// The keys that are kept when the nest that writes the scores runs through `loops`, rounded to multiples of the mask's
 /// piece.
-Range keptKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops);
+Range unmaskedKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops);
 
 }  // namespace tessera::compiler::codegen

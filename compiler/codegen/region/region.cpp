@@ -3,16 +3,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/operand_accesses.h"
+#include "compiler/codegen/region/apply_region.h"
 #include "compiler/codegen/region/counted_keys.h"
-#include "compiler/codegen/region/follow_region.h"
-#include "compiler/codegen/region/region_fetch.h"
+#include "compiler/codegen/region/prefetch_blocks.h"
+#include "compiler/codegen/region/prefetch_next_slice.h"
 #include "compiler/codegen/region/region_geometry.h"
 #include "compiler/codegen/region/region_packing.h"
-#include "compiler/codegen/region/region_prefetch.h"
 #include "compiler/codegen/region/region_scratch.h"
 #include "compiler/codegen/region/region_strips.h"
 #include "compiler/codegen/tiling/loop_order.h"
-#include "compiler/codegen/touched.h"
 #include "compiler/schedule/fault.h"
 #include "compiler/schedule/words.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -36,7 +36,7 @@ struct ScratchLayout {
 class RegionBuilder {
  public:
   RegionBuilder(mlir::OpBuilder& builder, const SlicedNests& nests, RegionGeometry geometry, const Chip& chip,
-                const FollowedRegion* followed)
+                const ParsedRegion* followed)
       : builder_(builder), nests_(nests), geometry_(std::move(geometry)), chip_(chip), followed_(followed) {}
 
   absl::StatusOr<Region> build(std::vector<PackBefore>& before) {
@@ -70,17 +70,17 @@ class RegionBuilder {
     region_.deferred_softmax = nests_.deferred_softmax;
     if (followed_) {
       // Strips before scratch, scratch before prefetches: each decides on the basis of the one before.
-      TESSERA_RETURN_IF_ERROR(followStrips(region_, *followed_));
+      TESSERA_RETURN_IF_ERROR(applyStrips(region_, *followed_));
       placeScratch();
-      TESSERA_RETURN_IF_ERROR(followFetches(region_, chip_, *followed_));
+      TESSERA_RETURN_IF_ERROR(applyPrefetches(region_, chip_, *followed_));
     } else {
       formStrips(region_, chip_);
-      fetchNextSlices(region_, chip_);
+      prefetchNextSlice(region_, chip_);
       placeScratch();
-      planPrefetch(region_, chip_);
+      prefetchBlocks(region_, chip_);
     }
     if (nests_.softmax)
-      for (RegionVariant& variant : region_.variants) variant.counted = countedKeys(variant, *nests_.softmax);
+      for (RegionVariant& variant : region_.variants) variant.counted = findDynamicKeyRange(variant, *nests_.softmax);
     return std::move(region_);
   }
 
@@ -168,9 +168,9 @@ class RegionBuilder {
     return llvm::any_of(nests_.nests, [&](const Nest& nest) {
       return llvm::any_of(nest.statements, [&](const Statement& statement) {
         for (const Operand& input : statement.inputs)
-          if (input.access.root == root && touchesInput(input)) return true;
+          if (input.access.root == root && accessesInputMemory(input)) return true;
         for (auto [o, output] : llvm::enumerate(statement.outputs))
-          if (output.access.root == root && touchesOutput(statement, o)) return true;
+          if (output.access.root == root && accessesOutputMemory(statement, o)) return true;
         return false;
       });
     });
@@ -307,16 +307,16 @@ class RegionBuilder {
   }
 
   /// The moves of kept rows in slices of `group`.
-  std::vector<KeptMove> movesOf(llvm::ArrayRef<int> group) const {
-    std::vector<KeptMove> moves;
+  std::vector<HaloMove> movesOf(llvm::ArrayRef<int> group) const {
+    std::vector<HaloMove> moves;
     for (mlir::Value root : scratch_) {
-      const std::optional<KeptRows> kept = geometry_.kept(root, group);
+      const std::optional<ReusedRows> kept = geometry_.kept(root, group);
       if (!kept) continue;
       const ScratchLayout& layout = layouts_.at(root);
       const int64_t row = layout.strides[kept->coordinate];
       // Boxes end at the end of the largest box, so kept rows move down by the number of new rows.
       const int64_t end = geometry_.largestBox(root, kept->coordinate) - kept->by;
-      KeptMove& move = moves.emplace_back(KeptMove{root, elementOf(root)});
+      HaloMove& move = moves.emplace_back(HaloMove{root, elementOf(root)});
       move.from = end * row + (kept->by - kept->rows) * row;
       move.to = (end - kept->rows) * row;
       move.length = kept->rows * row;
@@ -378,7 +378,7 @@ class RegionBuilder {
   const SlicedNests& nests_;
   RegionGeometry geometry_;
   const Chip& chip_;
-  const FollowedRegion* followed_;
+  const ParsedRegion* followed_;
   Region region_;
   llvm::SmallVector<mlir::Value> scratch_;  ///< in the order of first use
   llvm::SmallVector<mlir::Value> panels_;   ///< filled within the region
@@ -389,7 +389,7 @@ class RegionBuilder {
 
 /// Checks that slices of a part have rows to keep.
 absl::Status checkKept(const SlicedNests& nests, const RegionGeometry& geometry, llvm::ArrayRef<SliceLoop> loops,
-                       const FollowedRegion* followed) {
+                       const ParsedRegion* followed) {
   const auto* kept = llvm::find_if(loops, [](const SliceLoop& loop) { return loop.part > 1; });
   if (kept == loops.end()) return absl::OkStatus();
   const bool softmax = nests.deferred_softmax || nests.softmax || nests.mask || kept + 1 != loops.end();
@@ -407,11 +407,11 @@ absl::Status checkKept(const SlicedNests& nests, const RegionGeometry& geometry,
 
 /// The share of the scores that slices compute.
 double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
-  const KeyMask& mask = *nests.mask;
+  const PositionMask& mask = *nests.mask;
   double kept = 0, all = 0;
-  if (geometry.keptBy() >= 0) {
+  if (geometry.reusedRowsOf() >= 0) {
     const int64_t blocks = geometry.count(geometry.sliceLoops() - 1);
-    for (const Range& range : geometry.keptBlocks()) {
+    for (const Range& range : geometry.unmaskedBlocks()) {
       kept += static_cast<double>(range.size());
       all += static_cast<double>(blocks);
     }
@@ -432,17 +432,17 @@ double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
 }  // namespace
 
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                  const Chip& chip, std::vector<PackBefore>& before, const FollowedRegion* followed) {
+                                  const Chip& chip, std::vector<PackBefore>& before, const ParsedRegion* followed) {
   TESSERA_ASSIGN_OR_RETURN(auto geometry, RegionGeometry::infer(nests, loops));
   TESSERA_RETURN_IF_ERROR(checkKept(nests, geometry, loops, followed));
   const double kept = nests.mask ? keptShare(nests, geometry) : 1;
-  const int kept_by = geometry.keptBy();
-  const llvm::SmallVector<Range> kept_blocks(geometry.keptBlocks());
+  const int reused_rows = geometry.reusedRowsOf();
+  const llvm::SmallVector<Range> unmasked_blocks(geometry.unmaskedBlocks());
   TESSERA_ASSIGN_OR_RETURN(auto region,
                            RegionBuilder(builder, nests, std::move(geometry), chip, followed).build(before));
   if (kept < 1) region.key_piece = nests.mask->piece;
-  region.kept_by = kept_by;
-  region.kept_blocks = kept_blocks;
+  region.reused_rows = reused_rows;
+  region.unmasked_blocks = unmasked_blocks;
   if (!loops.back().reductions.empty()) region.blocks = region.counts.back();
   const Coordinates& result = nests.coordinates.at(nests.result);
   llvm::SmallVector<int64_t> shape(result.extents);
@@ -467,7 +467,7 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
     absl::StrAppend(&region.description, ", halos kept in ", region.points(),
                     region.points() == 1 ? " part of " : " parts of ", region.part, " slices");
   size_t fetched = 0;
-  for (const RegionStep& step : region.variants[0].steps) fetched += step.plan.next_blocks.size();
+  for (const RegionNestRun& step : region.variants[0].steps) fetched += step.plan.next_blocks.size();
   if (fetched > 0) absl::StrAppend(&region.description, ", ", fetched, " operands of the next slices fetched ahead");
   return region;
 }

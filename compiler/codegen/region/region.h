@@ -2,12 +2,12 @@
 
 #include "compiler/codegen/region/region_geometry.h"
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "compiler/codegen/tree/followed.h"
+#include "compiler/codegen/tree/parsed_schedule.h"
 
 namespace tessera::compiler::codegen {
 
 /// One nest as it runs for one slice, or once for all slices that agree in the first `depth` slice numbers.
-struct RegionStep {
+struct RegionNestRun {
   Nest nest;  ///< of the extents within one slice; Access::slice moves its operands from slice to slice
   TilePlan plan;
   int number = 0;  ///< of the nest in program order
@@ -33,7 +33,7 @@ struct Strip {
 
 /// Steps [first, end) of a variant that run over the keys of a softmax in whole rows. They run over the first keys
 /// only, in whole pieces up to the last one that some condition keeps.
-struct CountedKeys {
+struct DynamicKeyRange {
   size_t first = 0, end = 0;
   llvm::SmallVector<int> loops;  ///< per step: its loop over keys; -1: none
   int64_t keys = 0, piece = 1;
@@ -43,7 +43,7 @@ struct CountedKeys {
 
 /// Moves rows that the slice before has computed to the place where this slice's nests expect them, before any of these
 /// nests runs. Moves go to lower addresses, or nowhere: an element is copied before it is overwritten.
-struct KeptMove {
+struct HaloMove {
   mlir::Value root;
   mlir::Type element;
   int64_t from = 0, to = 0, length = 0;                           ///< elements
@@ -53,10 +53,10 @@ struct KeptMove {
 /// Code for slices of one geometry: full slices, the last one, those that touch a padded border.
 struct RegionVariant {
   llvm::SmallVector<int> group;  ///< per slice loop: which of Region::groups
-  std::vector<RegionStep> steps;
+  std::vector<RegionNestRun> steps;
   std::vector<Strip> strips;  ///< in the order of `steps`
-  std::optional<CountedKeys> counted = {};
-  std::vector<KeptMove> moves = {};
+  std::optional<DynamicKeyRange> counted = {};
+  std::vector<HaloMove> moves = {};
 };
 
 /// A loop of the tree by which a region is cut: its name in the tree and its step; whether it runs in time, or its
@@ -75,8 +75,8 @@ struct Region {
   int64_t part = 1;
   /// slices compute only the keys that a mask keeps: each variant the first ones, or blocks of them
   bool masked = false;
-  int kept_by = -1;                      ///< slice loop whose number determines which blocks a mask removes; -1: none
-  llvm::SmallVector<Range> kept_blocks;  ///< per slice of `kept_by`: the blocks that run
+  int reused_rows = -1;  ///< slice loop whose number determines which blocks a mask removes; -1: none
+  llvm::SmallVector<Range> unmasked_blocks;                    ///< per slice of `reused_rows`: the blocks that run
   llvm::SmallVector<llvm::SmallVector<SliceGroup>> groups;     ///< per slice loop: slices of equal geometry
   std::vector<RegionVariant> variants;                         ///< one per combination of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
@@ -112,6 +112,6 @@ struct PackBefore {
 /// tree. Errors: INVALID_ARGUMENT as inferNeeds, and when two slice loops walk one dimension or there are too many
 /// kinds of slices; INVALID_SCHEDULE when the tree does not describe this region.
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                  const Chip& chip, std::vector<PackBefore>& before, const FollowedRegion* followed);
+                                  const Chip& chip, std::vector<PackBefore>& before, const ParsedRegion* followed);
 
 }  // namespace tessera::compiler::codegen

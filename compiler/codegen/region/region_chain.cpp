@@ -5,7 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/region/buffer_roles.h"
+#include "compiler/codegen/region/buffer_lifetimes.h"
 #include "compiler/codegen/region/masked_keys.h"
 #include "compiler/codegen/region/softmax_nests.h"
 #include "compiler/codegen/tiling/loop_order.h"
@@ -113,15 +113,15 @@ absl::StatusOr<std::optional<SliceLoop>> rewriteSoftmax(mlir::OpBuilder& builder
   nests.deferred_softmax = deferDivisions(nests) > 0;
   const std::optional<SoftmaxScores> scores = scoresOf(nests);
   if (columns == 0) {
-    nests.softmax = closedSoftmax(nests);
-    const bool eased = easeSoftmax(builder, nests);
+    nests.softmax = softmaxWithPrivateScores(nests);
+    const bool eased = scaleByInverseSum(builder, nests);
     nests.deferred_softmax |= eased;
-    if (eased && scores) findMask(nests, *scores, 0);
+    if (eased && scores) findPositionMask(nests, *scores, 0);
     return std::optional<SliceLoop>();
   }
   TESSERA_ASSIGN_OR_RETURN(auto loop, runSoftmaxInBlocks(builder, nests, columns));
   nests.deferred_softmax = true;
-  if (scores) findMask(nests, *scores, columns);
+  if (scores) findPositionMask(nests, *scores, columns);
   return std::optional<SliceLoop>(std::move(loop));
 }
 
@@ -135,7 +135,7 @@ absl::Status refuseLoops(const PhaseList& list) {
 }
 
 /// Applies the tree's mask: removes masked keys in pieces of `piece` keys; 0: the mask is not used.
-absl::Status followMask(SlicedNests& nests, int64_t piece, const FollowedRegion& followed) {
+absl::Status followMask(SlicedNests& nests, int64_t piece, const ParsedRegion& followed) {
   if (piece == 0) {
     nests.mask.reset();
     return absl::OkStatus();
@@ -144,7 +144,7 @@ absl::Status followMask(SlicedNests& nests, int64_t piece, const FollowedRegion&
     return scheduleFault(followed.tile.path, "pieces of keys that a mask removes", absl::StrCat(piece), accepted);
   };
   if (!nests.mask) return fault("no loop over keys: no softmax that is rewritten has a mask that compares positions");
-  KeyMask& mask = *nests.mask;
+  PositionMask& mask = *nests.mask;
   // With a running softmax the loop over blocks is the loop over keys.
   if (mask.blocks && piece != mask.piece) return fault(absl::StrCat(mask.piece, ", the blocks of the sum"));
   mask.piece = piece;
@@ -198,7 +198,8 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
   return cutIntoSlices(func, list, nests, std::move(loops), chip);
 }
 
-absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedRegion& followed) {
+absl::Status applyParsedRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip,
+                               const ParsedRegion& followed) {
   const v1::Tile& tile = *followed.tile.tile;
   auto fault = [&](const std::string& message, const std::string& found, const std::string& accepted) {
     return scheduleFault(followed.tile.path, message, found, accepted);
@@ -285,7 +286,7 @@ namespace {
 /// if that fails. When a tree is followed, the mask's own piece is used.
 absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                         const Chip& chip, std::vector<PackBefore>& before,
-                                        const FollowedRegion* followed) {
+                                        const ParsedRegion* followed) {
   auto region = formRegion(builder, nests, loops, chip, before, followed);
   if (followed) {
     if (region.ok() && nests.mask && region->key_piece == 0)
@@ -297,7 +298,7 @@ absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& n
   // reported, as it concerns the region that was wanted.
   absl::Status first = region.status();
   while (nests.mask && !(region.ok() && region->key_piece > 0)) {
-    KeyMask& mask = *nests.mask;
+    PositionMask& mask = *nests.mask;
     mask.piece *= 2;
     if (region.ok() || mask.blocks || mask.piece >= nests.nests[mask.nest].extents[mask.key]) nests.mask.reset();
     before.clear();
@@ -310,14 +311,14 @@ absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& n
 }  // namespace
 
 absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests nests,
-                           llvm::SmallVector<SliceLoop> loops, const Chip& chip, const FollowedRegion* followed) {
+                           llvm::SmallVector<SliceLoop> loops, const Chip& chip, const ParsedRegion* followed) {
   // A region needs a loop; without any cut it is one slice, which coordinate -1 stands for.
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
   // Slices that follow each other keep values from the slice before, which a buffer that is used again for another
   // value would overwrite.
-  if (loops.back().part > 1) separateRoles(builder, nests);
+  if (loops.back().part > 1) splitBufferLifetimes(builder, nests);
   std::vector<PackBefore> before;
   TESSERA_ASSIGN_OR_RETURN(auto region, formMaskedRegion(builder, nests, loops, chip, before, followed));
   for (const SliceLoop& loop : loops) {

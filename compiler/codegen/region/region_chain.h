@@ -13,7 +13,8 @@ absl::Status formChain(mlir::func::FuncOp func, PhaseList& list, const Chip& chi
 
 /// Runs the whole workload as the region of a tree. Call at the same point as formChain. Errors: INVALID_SCHEDULE with
 /// the path of the tile that the workload cannot follow.
-absl::Status followRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip, const FollowedRegion& followed);
+absl::Status applyParsedRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& chip,
+                               const ParsedRegion& followed);
 
 /// Runs a workload of several phases slice by slice if all of them share outer parallel loops, nothing is computed
 /// twice, and the memory that one slice touches fits in half of a cache: softmax, normalizations, reductions with
@@ -27,6 +28,6 @@ SlicedNests flattenPhases(const PhaseList& list);
 /// a phase that fills panels if there are any. Errors: as formRegion; the list is then unchanged.
 absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests nests,
                            llvm::SmallVector<SliceLoop> loops, const Chip& chip,
-                           const FollowedRegion* followed = nullptr);
+                           const ParsedRegion* followed = nullptr);
 
 }  // namespace tessera::compiler::codegen

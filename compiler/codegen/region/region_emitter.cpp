@@ -44,7 +44,7 @@ class RegionEmitter {
       }
       context_.slice.push_back(number);
     }
-    if (region_.kept_by >= 0) findKept();
+    if (region_.reused_rows >= 0) findKept();
     choose(0, 0);
   }
 
@@ -101,17 +101,17 @@ class RegionEmitter {
   }
 
   void run(const RegionVariant& variant) {
-    for (const KeptMove& move : variant.moves)
+    for (const HaloMove& move : variant.moves)
       if (move.from != move.to) emitMove(move, context_.pointer(move.root), 0);
     if (!variant.counted) return run(variant, 0, variant.steps.size(), 0);
-    const CountedKeys& counted = *variant.counted;
+    const DynamicKeyRange& counted = *variant.counted;
     run(variant, 0, counted.first, 0);
-    runKept(variant, keptKeys(counted), counted.piece);
+    runKept(variant, unmaskedKeys(counted), counted.piece);
     run(variant, counted.end, variant.steps.size(), 0);
   }
 
   /// Loops over the coordinates outside of the rows, then copies vectors from the first element on.
-  void emitMove(const KeptMove& move, Value pointer, size_t outside) {
+  void emitMove(const HaloMove& move, Value pointer, size_t outside) {
     const mlir::Type memory = memoryType(move.element);
     OpBuilder::InsertionGuard guard(b_);
     if (outside < move.around.size()) {
@@ -146,8 +146,10 @@ class RegionEmitter {
     auto strip = llvm::find_if(variant.strips, [&](const Strip& each) { return each.first >= first; });
     for (size_t s = first; s < end; ++s) {
       OpBuilder::InsertionGuard inner(b_);
-      const RegionStep& step = variant.steps[s];
-      const auto nestOf = [&](size_t at) { return keys > 0 ? withKeys(variant, at, keys) : variant.steps[at].nest; };
+      const RegionNestRun& step = variant.steps[s];
+      const auto nestOf = [&](size_t at) {
+        return keys > 0 ? withKeyCount(variant, at, keys) : variant.steps[at].nest;
+      };
       enterWhenDue(step);
       if (strip == variant.strips.end() || s < strip->first) {
         const Nest nest = nestOf(s);
@@ -163,7 +165,7 @@ class RegionEmitter {
   }
 
   /// One past the last key of this slice whose condition holds; 0: none holds.
-  Value keptKeys(const CountedKeys& counted) {
+  Value unmaskedKeys(const DynamicKeyRange& counted) {
     const Access& access = counted.conditions;
     const mlir::Type memory = memoryType(access.element);
     Value pointer = context_.pointer(access.root);
@@ -187,7 +189,7 @@ class RegionEmitter {
 
   /// Emits the steps over keys for the smallest number of keys, `keys` or more, that includes the `kept` ones.
   void runKept(const RegionVariant& variant, Value kept, int64_t keys) {
-    const CountedKeys& counted = *variant.counted;
+    const DynamicKeyRange& counted = *variant.counted;
     // All keys: the unchanged nests.
     if (keys >= counted.keys) return run(variant, counted.first, counted.end, 0);
     OpBuilder::InsertionGuard guard(b_);
@@ -212,13 +214,13 @@ class RegionEmitter {
   /// Computes whether a mask keeps some keys of this block.
   void findKept() {
     Value lo = nullptr, hi = nullptr;
-    for (auto [s, range] : llvm::enumerate(region_.kept_blocks)) {
+    for (auto [s, range] : llvm::enumerate(region_.unmasked_blocks)) {
       // One comparison for each change of the range.
-      if (s > 0 && range == region_.kept_blocks[s - 1]) continue;
+      if (s > 0 && range == region_.unmasked_blocks[s - 1]) continue;
       Value from = constant(range.lo), to = constant(range.hi);
       if (s > 0) {
         Value reached =
-            compare(arith::CmpIPredicate::sge, context_.slice[region_.kept_by], constant(static_cast<int64_t>(s)));
+            compare(arith::CmpIPredicate::sge, context_.slice[region_.reused_rows], constant(static_cast<int64_t>(s)));
         from = arith::SelectOp::create(b_, loc_, reached, from, lo);
         to = arith::SelectOp::create(b_, loc_, reached, to, hi);
       }
@@ -231,7 +233,7 @@ class RegionEmitter {
   }
 
   /// Enters branches that skip the step in slices where it does not run.
-  void enterWhenDue(const RegionStep& step) {
+  void enterWhenDue(const RegionNestRun& step) {
     // A step whose result other blocks or slices read as well runs in the first block, even if the mask removes its
     // keys.
     if (kept_ && step.depth == static_cast<int>(region_.counts.size()) && !step.last) {

@@ -34,7 +34,7 @@ llvm::SmallVector<Range> rangesOf(const Needs& needs, llvm::ArrayRef<mlir::Value
   for (mlir::Value root : roots) {
     if (auto found = needs.boxes.find(root); found != needs.boxes.end())
       all.append(found->second.begin(), found->second.end());
-    const KeptRows kept = needs.kept.lookup(root);
+    const ReusedRows kept = needs.kept.lookup(root);
     all.push_back({0, kept.rows});
     all.push_back({0, kept.by});
   }
@@ -136,13 +136,13 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
     geometry.part_ = slice.part;
     geometry.needs_.push_back(std::move(needs));
   }
-  if (nests.mask && nests.mask->blocks) geometry.keepBlocks(nests);
+  if (nests.mask && nests.mask->blocks) geometry.setUnmaskedBlocks(nests);
   return geometry;
 }
 
 /// Chooses the slice loop that removes the most blocks: the emitted code tests one slice number only.
-void RegionGeometry::keepBlocks(const SlicedNests& nests) {
-  const KeyMask& mask = *nests.mask;
+void RegionGeometry::setUnmaskedBlocks(const SlicedNests& nests) {
+  const PositionMask& mask = *nests.mask;
   double least = 1;
   for (int v = 0; v + 1 < sliceLoops(); ++v) {
     llvm::SmallVector<Range> blocks;
@@ -151,7 +151,7 @@ void RegionGeometry::keepBlocks(const SlicedNests& nests) {
     for (const Needs& needs : needs_[v]) {
       Range& range = blocks.emplace_back(Range{0, count(sliceLoops() - 1)});
       if (!isEmpty(needs.loops[mask.nest])) {
-        const Range keys = keptKeys(nests, needs.loops[mask.nest]);
+        const Range keys = unmaskedKeys(nests, needs.loops[mask.nest]);
         range = {keys.lo / mask.piece, (keys.hi + mask.piece - 1) / mask.piece};
       }
       share += static_cast<double>(range.size()) / static_cast<double>(count(sliceLoops() - 1) * count(v));
@@ -211,7 +211,7 @@ MovingRange RegionGeometry::origin(mlir::Value root, int c, llvm::ArrayRef<int> 
   return range;
 }
 
-std::optional<KeptRows> RegionGeometry::kept(mlir::Value root, llvm::ArrayRef<int> group) const {
+std::optional<ReusedRows> RegionGeometry::kept(mlir::Value root, llvm::ArrayRef<int> group) const {
   const auto& kept = needs_.back()[groups_.back()[group.back()].lo].kept;
   const auto found = kept.find(root);
   return found == kept.end() ? std::nullopt : std::optional(found->second);

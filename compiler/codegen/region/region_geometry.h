@@ -46,7 +46,7 @@ class RegionGeometry {
   /// that all boxes share one end.
   MovingRange origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
   /// The rows of `root` that the slices of `group` take over from the slice before.
-  std::optional<KeptRows> kept(mlir::Value root, llvm::ArrayRef<int> group) const;
+  std::optional<ReusedRows> kept(mlir::Value root, llvm::ArrayRef<int> group) const;
   /// Whether slices keep any rows of `root`.
   bool keeps(mlir::Value root) const;
   /// Whether nest `n` has no work in the slices of `group`.
@@ -55,15 +55,15 @@ class RegionGeometry {
   int64_t largestBox(mlir::Value root, int c) const;
   /// With a mask and blocks of keys: the slice loop whose number determines which blocks run (-1: all run in every
   /// slice), and for each of its slices those blocks.
-  int keptBy() const { return kept_by_; }
-  llvm::ArrayRef<Range> keptBlocks() const { return kept_blocks_; }
+  int reusedRowsOf() const { return kept_by_; }
+  llvm::ArrayRef<Range> unmaskedBlocks() const { return kept_blocks_; }
   /// Whether some loop of nest `n` is cut by slice loop `v`, or the nest runs in some of its slices only.
   bool dependsOn(size_t n, int v) const;
 
  private:
   int64_t second(int v, int group) const;
   MovingRange moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const;
-  void keepBlocks(const SlicedNests& nests);
+  void setUnmaskedBlocks(const SlicedNests& nests);
 
   std::vector<std::vector<Needs>> needs_;  ///< [slice loop][slice]
   std::vector<llvm::SmallVector<SliceGroup>> groups_;

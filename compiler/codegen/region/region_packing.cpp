@@ -24,7 +24,7 @@ struct SharedPanels {
   llvm::SmallVector<int64_t> extents;  ///< of the loops of `source`
   int64_t along = 0;                   ///< stride of the operand along the loop that is cut into panels
   int64_t width = 0;                   ///< iterations of a panel
-  std::optional<RegionStep> copy;      ///< unset: a phase before the region fills them
+  std::optional<RegionNestRun> copy;   ///< unset: a phase before the region fills them
   llvm::SmallVector<int> group;        ///< of the slice numbers they depend on
 
   /// Whether the slices of `variant` share these panels.
@@ -36,7 +36,7 @@ struct SharedPanels {
 class RegionPlanner {
  public:
   RegionPlanner(mlir::OpBuilder& builder, const Chip& chip, Region& region, std::vector<PackBefore>& before,
-                const FollowedRegion* followed)
+                const ParsedRegion* followed)
       : builder_(builder), chip_(chip), region_(region), before_(before), followed_(followed) {}
 
   absl::Status plan(size_t number, std::vector<RegionNest>& nests, bool main) {
@@ -95,7 +95,7 @@ class RegionPlanner {
   /// Chooses the instruction of the fewest cycles that can read the existing panels, or none.
   absl::StatusOr<TilePlan> chosen(const RegionVariant& variant, RegionNest& each, bool main,
                                   llvm::function_ref<bool(const TilePlan&)> fits) {
-    std::vector<Nest> forms = instructedForms(builder_, each.nest, chip_, wanted(each, main));
+    std::vector<Nest> forms = instructionVariants(builder_, each.nest, chip_, wanted(each, main));
     // The plain form is last: multiply-adds can run any nest.
     forms.push_back(std::move(each.nest));
     TilePlan plan;
@@ -130,7 +130,7 @@ class RegionPlanner {
     while (leaf.ok() && leaf->tile->kernel().variant() == words::kPack) leaf = leafAt(++position);
     if (!leaf.ok()) return leaf.status();
     if (absl::Status status =
-            takeUpInstruction(builder_, each.nest, chip_, leaf->tile->kernel().instruction(), leaf->path);
+            rewriteNestFor(builder_, each.nest, chip_, leaf->tile->kernel().instruction(), leaf->path);
         !status.ok())
       return status;
     auto plan = planOf(*leaf, each.nest, each.number, chip_);
@@ -273,7 +273,7 @@ class RegionPlanner {
     } else {
       copy.plan.grid_levels = 0;
       panels_.push_back(operand.access.root);
-      shared.copy = RegionStep{std::move(copy.nest), std::move(copy.plan), each.number, depth, false, packed.input};
+      shared.copy = RegionNestRun{std::move(copy.nest), std::move(copy.plan), each.number, depth, false, packed.input};
       variant.steps.push_back(*shared.copy);
     }
     // Other variants read these panels too.
@@ -301,8 +301,8 @@ class RegionPlanner {
   const Chip& chip_;
   Region& region_;
   std::vector<PackBefore>& before_;
-  const FollowedRegion* followed_;
-  const FollowedVariant* tree_ = nullptr;  ///< of the variant being planned
+  const ParsedRegion* followed_;
+  const ParsedVariant* tree_ = nullptr;  ///< of the variant being planned
   std::vector<SharedPanels> shared_;
   llvm::DenseMap<mlir::Value, int> written_;  ///< buffers that the variant writes, with the depth of the writing step
   llvm::SmallVector<mlir::Value> panels_;
@@ -319,7 +319,7 @@ int64_t iterationsOf(const std::vector<RegionNest>& nests) {
 absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Chip& chip,
                                                           std::vector<std::vector<RegionNest>>& nests, Region& region,
                                                           std::vector<PackBefore>& before,
-                                                          const FollowedRegion* followed) {
+                                                          const ParsedRegion* followed) {
   size_t main = 0;
   int64_t most = -1;
   for (auto [i, variant] : llvm::enumerate(region.variants)) {

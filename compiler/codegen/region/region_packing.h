@@ -8,7 +8,7 @@ namespace tessera::compiler::codegen {
 struct RegionNest {
   Nest nest;
   int number = 0;  ///< in program order
-  int depth = 0;   ///< see RegionStep
+  int depth = 0;   ///< see RegionNestRun
   bool last = false;
 };
 
@@ -20,6 +20,6 @@ struct RegionNest {
 absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Chip& chip,
                                                           std::vector<std::vector<RegionNest>>& nests, Region& region,
                                                           std::vector<PackBefore>& before,
-                                                          const FollowedRegion* followed);
+                                                          const ParsedRegion* followed);
 
 }  // namespace tessera::compiler::codegen

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "compiler/codegen/operand_accesses.h"
 #include "compiler/codegen/tiling/reduction.h"
-#include "compiler/codegen/touched.h"
 #include "compiler/ir/arena.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -23,17 +23,17 @@ struct Scratch {
 template <typename Fn>
 void forEachStep(const Region& region, Fn fn) {
   for (const RegionVariant& variant : region.variants)
-    for (const RegionStep& step : variant.steps) fn(step);
+    for (const RegionNestRun& step : variant.steps) fn(step);
 }
 
 /// Calls fn for every buffer the step reads or writes in memory.
 template <typename Fn>
-void forEachBuffer(const RegionStep& step, Fn fn) {
+void forEachBuffer(const RegionNestRun& step, Fn fn) {
   for (const Statement& statement : step.nest.statements) {
     for (const Operand& input : statement.inputs)
-      if (touchesInput(input)) fn(input.access.root);
+      if (accessesInputMemory(input)) fn(input.access.root);
     for (auto [o, output] : llvm::enumerate(statement.outputs))
-      if (touchesOutput(statement, o)) fn(output.access.root);
+      if (accessesOutputMemory(statement, o)) fn(output.access.root);
     statement.op->walk([&](mlir::memref::LoadOp load) { fn(rootOf(load.getMemRef())); });
   }
 }
@@ -42,7 +42,7 @@ void forEachBuffer(const RegionStep& step, Fn fn) {
 /// place. The nest may accumulate its result.
 bool overwrites(const Region& region, int number, Value from, Value to) {
   bool found = false, fine = true;
-  forEachStep(region, [&](const RegionStep& step) {
+  forEachStep(region, [&](const RegionNestRun& step) {
     if (step.number != number) return;
     const Statement& statement = step.nest.statements[0];
     int made = -1;
@@ -72,7 +72,7 @@ bool overwrites(const Region& region, int number, Value from, Value to) {
 
 bool keepsRows(const Region& region, Value buffer) {
   return llvm::any_of(region.variants, [&](const RegionVariant& variant) {
-    return llvm::any_of(variant.moves, [&](const KeptMove& move) { return move.root == buffer; });
+    return llvm::any_of(variant.moves, [&](const HaloMove& move) { return move.root == buffer; });
   });
 }
 
@@ -82,7 +82,7 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
   std::vector<Scratch> scratch;
   for (auto [number, buffer] : llvm::enumerate(buffers)) {
     Scratch each{buffer.first, {(buffer.second + 63) / 64 * 64, nests, -1}, static_cast<int>(number)};
-    forEachStep(region, [&](const RegionStep& step) {
+    forEachStep(region, [&](const RegionNestRun& step) {
       const bool always = step.depth == static_cast<int>(region.counts.size());
       forEachBuffer(step, [&](Value root) {
         if (root != each.buffer) return;

@@ -1,10 +1,10 @@
 #include "compiler/codegen/region/region_slices.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/operand_accesses.h"
 #include "compiler/codegen/region/masked_keys.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include "proto/messages/failure.h"
@@ -86,7 +86,7 @@ class Backward {
     Needs all = slice(cut, range, dim, {});
     // First without the mask: the box of scores decides which keys it keeps. Then again for these keys only.
     if (!region_.mask || region_.mask->blocks || all.loops[region_.mask->nest].empty()) return all;
-    const Range kept = keptKeys(region_, all.loops[region_.mask->nest]);
+    const Range kept = unmaskedKeys(region_, all.loops[region_.mask->nest]);
     if (kept.size() == region_.nests[region_.mask->nest].extents[region_.mask->key]) return all;
     return slice(cut, range, dim, kept);
   }
@@ -322,7 +322,7 @@ llvm::DenseMap<mlir::Value, int> movingBuffers(const SlicedNests& region, const 
     for (const Statement& statement : nest.statements)
       for (const Operand& input : statement.inputs) {
         const mlir::Value root = input.access.root;
-        if (!touchesInput(input) || !root.getDefiningOp<mlir::memref::AllocOp>() || region.isResult(root) ||
+        if (!accessesInputMemory(input) || !root.getDefiningOp<mlir::memref::AllocOp>() || region.isResult(root) ||
             !walkedAsBoxes(region, root))
           continue;
         // Rows can be kept only if the box moves along a single coordinate.

@@ -31,7 +31,7 @@ struct SliceLoop {
 };
 
 /// The mask of a softmax between products that compares positions (masked_keys.h).
-struct KeyMask {
+struct PositionMask {
   size_t nest = 0;  ///< the nest that writes the scores, as `output` of its `statement`, along its loop `key`
   int statement = 0, output = 0, key = -1;
   llvm::SmallVector<std::pair<size_t, int>> sums;  ///< loops over keys: nest, loop
@@ -58,7 +58,7 @@ struct SlicedNests {
   mlir::Value result;                            ///< the buffer that is cut into slices
   llvm::SmallVector<mlir::Value> other_results;  ///< buffers read after the region, cut in the same dimensions
   bool deferred_softmax = false;                 ///< a softmax has been rewritten (softmax_nests.h)
-  std::optional<KeyMask> mask = {};              ///< slices skip the keys that it removes from all of their rows
+  std::optional<PositionMask> mask = {};         ///< slices skip the keys that it removes from all of their rows
   /// a softmax over whole rows, whose keys may be removed by conditions in memory
   std::optional<SoftmaxScores> softmax = {};
   When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
@@ -66,11 +66,11 @@ struct SlicedNests {
 };
 
 /// Rows of a buffer that a slice takes over from the slice before.
-struct KeptRows {
+struct ReusedRows {
   int coordinate = 0;
   int64_t rows = 0;
   int64_t by = 0;  ///< rows by which the end of the box advances
-  bool operator==(const KeptRows&) const = default;
+  bool operator==(const ReusedRows&) const = default;
 };
 
 /// The needs of one slice, along one slice loop (all other slice loops taken whole).
@@ -78,7 +78,7 @@ struct Needs {
   std::vector<llvm::SmallVector<Range>> loops;                  ///< [nest][loop]; a nest not needed has empty loops
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Range>> boxes;  ///< [buffer][coordinate] read or written
   /// the leading rows of the box that are kept; nests compute the rest
-  llvm::DenseMap<mlir::Value, KeptRows> kept;
+  llvm::DenseMap<mlir::Value, ReusedRows> kept;
   bool operator==(const Needs&) const = default;
 };
 

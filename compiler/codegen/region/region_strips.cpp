@@ -2,9 +2,9 @@
 
 #include <numeric>
 
+#include "compiler/codegen/operand_accesses.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
-#include "compiler/codegen/touched.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 namespace tessera::compiler::codegen {
@@ -20,16 +20,16 @@ llvm::SmallVector<Use> usesOf(const Nest& nest) {
   llvm::SmallVector<Use> uses;
   for (const Statement& statement : nest.statements) {
     for (const Operand& input : statement.inputs)
-      if (touchesInput(input)) uses.push_back({&input.access, false});
+      if (accessesInputMemory(input)) uses.push_back({&input.access, false});
     for (auto [o, output] : llvm::enumerate(statement.outputs))
-      if (touchesOutput(statement, o)) uses.push_back({&output.access, true});
+      if (accessesOutputMemory(statement, o)) uses.push_back({&output.access, true});
   }
   return uses;
 }
 
 }  // namespace
 
-int rowLoop(const RegionStep& step) {
+int rowLoop(const RegionNestRun& step) {
   const TilePlan& plan = step.plan;
   if (step.shared) return -1;  // trees do not describe its loops
   if (plan.levels.empty() || plan.transposed >= 0 || isContraction(step.nest) ||
@@ -61,7 +61,7 @@ std::pair<int64_t, int64_t> firstRow(const Nest& nest, const Access& access, int
 
 }  // namespace
 
-bool sameRows(const RegionStep& earlier, const RegionStep& later) {
+bool sameRows(const RegionNestRun& earlier, const RegionNestRun& later) {
   const int a = rowLoop(earlier), b = rowLoop(later);
   for (const Use& mine : usesOf(earlier.nest))
     for (const Use& theirs : usesOf(later.nest)) {
@@ -80,10 +80,10 @@ bool sameRows(const RegionStep& earlier, const RegionStep& later) {
 namespace {
 
 /// Bytes that one row of these steps touches.
-int64_t rowBytes(llvm::ArrayRef<RegionStep> steps) {
+int64_t rowBytes(llvm::ArrayRef<RegionNestRun> steps) {
   llvm::SmallVector<mlir::Value> seen;
   int64_t bytes = 0;
-  for (const RegionStep& step : steps)
+  for (const RegionNestRun& step : steps)
     for (const Use& use : usesOf(step.nest)) {
       if (llvm::is_contained(seen, use.access->root)) continue;
       seen.push_back(use.access->root);
@@ -95,21 +95,21 @@ int64_t rowBytes(llvm::ArrayRef<RegionStep> steps) {
 
 }  // namespace
 
-int64_t rowUnit(llvm::ArrayRef<RegionStep> steps) {
+int64_t rowUnit(llvm::ArrayRef<RegionNestRun> steps) {
   int64_t unit = 1;
-  for (const RegionStep& step : steps) unit = std::lcm(unit, step.plan.tile[rowLoop(step)]);
+  for (const RegionNestRun& step : steps) unit = std::lcm(unit, step.plan.tile[rowLoop(step)]);
   return unit;
 }
 
 namespace {
 
 void formStrips(RegionVariant& variant, const Chip& chip) {
-  std::vector<RegionStep>& steps = variant.steps;
+  std::vector<RegionNestRun>& steps = variant.steps;
   const int64_t room = chip.stayingBytes(chip.near());
   for (size_t first = 0, end = 1; first < steps.size(); first = end++) {
     if (rowLoop(steps[first]) < 0) continue;
     const int64_t rows = steps[first].nest.extents[rowLoop(steps[first])];
-    auto joins = [&](const RegionStep& step) {
+    auto joins = [&](const RegionNestRun& step) {
       const int mine = rowLoop(step);
       if (mine < 0 || step.depth != steps[first].depth || step.last != steps[first].last ||
           step.nest.extents[mine] != rows)
@@ -117,15 +117,15 @@ void formStrips(RegionVariant& variant, const Chip& chip) {
       for (size_t s = first; s < end; ++s)
         if (!sameRows(steps[s], step)) return false;
       // If the vectors run along the rows (as in a scaled sum), a few rows do not fill them.
-      const llvm::ArrayRef<RegionStep> longer(&steps[first], end + 1 - first);
+      const llvm::ArrayRef<RegionNestRun> longer(&steps[first], end + 1 - first);
       return rowUnit(longer) * rowBytes(longer) <= chip.near().capacity_bytes;
     };
     while (end < steps.size() && joins(steps[end])) ++end;
     if (end - first < 2) continue;
-    const llvm::MutableArrayRef<RegionStep> run(&steps[first], end - first);
+    const llvm::MutableArrayRef<RegionNestRun> run(&steps[first], end - first);
     const int64_t unit = rowUnit(run), strip = std::max<int64_t>(1, room / rowBytes(run) / unit) * unit;
     if (strip >= rows) continue;
-    for (RegionStep& step : run) step.plan.grid_levels = 1;
+    for (RegionNestRun& step : run) step.plan.grid_levels = 1;
     variant.strips.push_back({first, end, strip, ceilDiv(rows, strip)});
   }
 }

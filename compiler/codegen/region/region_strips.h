@@ -10,12 +10,12 @@ namespace tessera::compiler::codegen {
 void formStrips(Region& region, const Chip& chip);
 
 /// The loop whose tiles the grid of this step counts; -1 if the step is not a pass over rows.
-int rowLoop(const RegionStep& step);
+int rowLoop(const RegionNestRun& step);
 
 /// Whether row r of `later` uses only row r of the results of `earlier`, and vice versa. Both must be passes over rows.
-bool sameRows(const RegionStep& earlier, const RegionStep& later);
+bool sameRows(const RegionNestRun& earlier, const RegionNestRun& later);
 
 /// The number of rows that all of `steps` can process at a time, in whole tiles of each.
-int64_t rowUnit(llvm::ArrayRef<RegionStep> steps);
+int64_t rowUnit(llvm::ArrayRef<RegionNestRun> steps);
 
 }  // namespace tessera::compiler::codegen

@@ -219,7 +219,7 @@ class SoftmaxOps {
  private:
   static Value atMostOne(OpBuilder& b, mlir::Location loc, Value x, Value maximum) {
     auto power = mlir::math::ExpOp::create(b, loc, arith::SubFOp::create(b, loc, x, maximum));
-    power->setAttr(kAtMostZero, b.getUnitAttr());
+    power->setAttr(kNonPositiveArgument, b.getUnitAttr());
     return power;
   }
   Value constant(OpBuilder& b, mlir::Location loc, double value) {
@@ -260,7 +260,7 @@ int deferDivisions(SlicedNests& nests) {
   return moved;
 }
 
-bool easeSoftmax(OpBuilder& builder, SlicedNests& nests) {
+bool scaleByInverseSum(OpBuilder& builder, SlicedNests& nests) {
   const auto parts = findSoftmax(nests);
   if (!parts) return false;
   Nest &powers = nests.nests[parts->powers], &sum = nests.nests[parts->sum], &product = nests.nests[parts->product];

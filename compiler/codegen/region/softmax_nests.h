@@ -16,7 +16,7 @@ int deferDivisions(SlicedNests& nests);
 /// scales the product by it, and marks the exponential's argument as at most zero. The sum is at least 1 and at most
 /// the length of the row, so nothing overflows; the result differs by one rounding. Returns false if there is no such
 /// product.
-bool easeSoftmax(mlir::OpBuilder& builder, SlicedNests& nests);
+bool scaleByInverseSum(mlir::OpBuilder& builder, SlicedNests& nests);
 
 /// Rewrites softmax(S) V to blocks of `tile` columns of S with a running maximum m, a running sum s and a result
 /// that is scaled when the maximum grows (online softmax, Milakov and Gimelshein; FlashAttention, Dao et al.):

@@ -102,7 +102,7 @@ Tensor WorkloadText::pad(const Tensor& source, const std::vector<int64_t>& low, 
 }
 
 std::string WorkloadText::finish(const std::vector<Tensor>& results, int over) const {
-  const std::string label = over < 0 ? "" : absl::StrCat(" {", kWrittenOver, " = ", over, " : i64}");
+  const std::string label = over < 0 ? "" : absl::StrCat(" {", kMayAlias, " = ", over, " : i64}");
   const std::string arguments = absl::StrJoin(
       arguments_, ", ", [](std::string* out, const Tensor& t) { absl::StrAppend(out, t.name, ": ", t.type()); });
   return absl::StrCat("func.func @workload(", arguments, ") -> (", types(results), label, ") {\n", body_, "  return ",

@@ -5,7 +5,7 @@
 #include "compiler/codegen/tiling/contraction_roles.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/nested_blocks.h"
-#include "compiler/target/dealt.h"
+#include "compiler/target/load_balance.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -30,7 +30,8 @@ int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, i
 /// Whether the vectors of one reduction step are far from those of the next.
 bool isSpread(const Operand& operand, const Chip& chip, const TilePlan& plan) {
   const int64_t bytes = elementBits(operand.access.element) / 8;
-  return chip.areSpread(operand.access.strides[plan.reductions.back()] * bytes, plan.vectors * plan.lanes * bytes);
+  return chip.isEvenlyDistributed(operand.access.strides[plan.reductions.back()] * bytes,
+                                  plan.vectors * plan.lanes * bytes);
 }
 
 /// The number of reduction steps whose unpacked vectors stay in L1 from one tile of rows to the next.
@@ -102,7 +103,7 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
     // Reasons for copying the broadcast operand: its steps are strided, its rows collide in L1, or its blocks crowd L2.
     const bool slow = operand.access.strides[step] != 1 || collide(chip, plan.tile[roles.rows[0]], stride);
     const bool crowded =
-        passes >= prices.spread_passes() && (crowdsL2(nest, chip, roles) || copiesBlocks(nest, chip, roles));
+        passes >= prices.spread_passes() && (crowdsL2(nest, chip, roles) || needsBlockCopies(nest, chip, roles));
     if ((slow || crowded) && passes >= prices.pack_passes() && bytesOf(nest, operand) > small)
       plan.packed.push_back({roles.a, roles.rows[0], rowsAreContiguous(nest, roles, plan)});
   }
@@ -131,7 +132,7 @@ int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t point
     double waiting = 0;
     for (const int64_t threads : {int64_t{2}, few, cores})
       waiting +=
-          dealtUnevenly(pieces, threads) * static_cast<double>(pieces * each) / static_cast<double>(parts * tiles);
+          loadImbalance(pieces, threads) * static_cast<double>(pieces * each) / static_cast<double>(parts * tiles);
     if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;
     best = each;
@@ -156,7 +157,7 @@ int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most)
     double waiting = 0;
     for (const int64_t threads : shares) {
       waiting +=
-          dealtUnevenly(ceilDiv(tiles, each), threads, [&](int64_t blocks) { return std::min(blocks * each, tiles); });
+          loadImbalance(ceilDiv(tiles, each), threads, [&](int64_t blocks) { return std::min(blocks * each, tiles); });
     }
     if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;
@@ -181,7 +182,7 @@ int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, i
     const double ragged = static_cast<double>(pieces * rows * across) / static_cast<double>(parts * extent * width);
     double waiting = 0;
     for (const int64_t threads : {int64_t{2}, few, cores}) {
-      waiting += dealtUnevenly(pieces, threads) * (ceilDiv(pieces, threads) < few ? ragged : 1);
+      waiting += loadImbalance(pieces, threads) * (ceilDiv(pieces, threads) < few ? ragged : 1);
     }
     if (waiting >= least - chip.prices().grid().uneven_share()) continue;
     least = waiting;
@@ -241,7 +242,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
     const int64_t blocks = ceilDiv(nest.extents[row], rows);
     if (most >= 2 * plan.tile[row] && blocks >= prices.row_blocks()) {
       const bool enough =
-          chip.cores() <= few || (blocks >= chip.cores() && waitingShare(chip, blocks) <= kWorthCopyingFirst);
+          chip.cores() <= few || (blocks >= chip.cores() && imbalanceShare(chip, blocks) <= kWorthCopyingFirst);
       if (enough) plan.block[row] = rows;
       // If there are more cores than blocks, or a last round would leave most cores idle, rows and columns are
       // distributed tile by tile, or in blocks of both where sums are cut.
@@ -303,11 +304,11 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
     plan.ahead = ahead;
   // The next panel is prefetched only where it comes from beyond L2 and rows run within a tile of columns; the hardware
   // prefetchers do not cross from one panel to the next.
-  plan.fetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second()) && !passesColumns(roles, plan);
-  plan.fetch_results = depthOf(nest, b) >= chip.prices().products().long_sum();
+  plan.prefetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second()) && !passesColumns(roles, plan);
+  plan.prefetch_results = depthOf(nest, b) >= chip.prices().products().long_sum();
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
   const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
-  plan.fetch_rows =
+  plan.prefetch_rows =
       strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes || rows > chip.stayingBytes(chip.near());
 }
 

@@ -2,10 +2,10 @@
 
 #include <limits>
 
+#include "compiler/codegen/in_place_results.h"
 #include "compiler/codegen/tiling/contraction_roles.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/tile_cost.h"
-#include "compiler/codegen/written_over.h"
 
 namespace tessera::compiler::codegen {
 namespace {
@@ -20,12 +20,12 @@ constexpr int kLoadedTogether = 3;
 /// point are not distributed, so they add nothing.
 double waiting(const Chip& chip, int64_t pieces, double cycles) {
   if (cycles < chip.prices().grid().scarce_instructions() * static_cast<double>(pieces)) return 0;
-  return waitingShare(chip, pieces);
+  return imbalanceShare(chip, pieces);
 }
 
 /// Chooses, among all tiles that the register file holds, the one with the lowest predicted cycles over full and edge
 /// tiles.
-void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
+void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileConstraints& demands,
                         const Roles& roles, TilePlan& plan) {
   const int v = plan.vector_loop;
   const auto& [a, b, rows, columns] = roles;
@@ -126,7 +126,7 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
 
 /// Pages touched by the runs of `operand` while these loops take the given steps; the hardware prefetcher follows a
 /// single run.
-int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> rows, llvm::ArrayRef<LoopSteps> steps) {
+int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> rows, llvm::ArrayRef<LoopStrides> steps) {
   constexpr int64_t kPage = 4096;
   const int64_t runs = touchedRuns(nest, operand, steps).count;
   // Rows closer than a page share pages; farther ones cost a page each.
@@ -144,7 +144,7 @@ bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const T
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   if (depthOf(nest, nest.statements[0].inputs[roles.b]) >= chip.prices().products().long_sum()) return false;
   const auto rows = llvm::ArrayRef(roles.rows).take_front(2);  // the rows that run within a tile of columns
-  llvm::SmallVector<LoopSteps> steps = {{plan.vector_loop, plan.tile[plan.vector_loop]}};
+  llvm::SmallVector<LoopStrides> steps = {{plan.vector_loop, plan.tile[plan.vector_loop]}};
   for (const int loop : roles.columns) steps.push_back({loop, plan.tile[loop]});
   for (const int loop : rows) steps.push_back({loop, nest.extents[loop]});
   int64_t bytes = 0, pages = 0;
@@ -181,7 +181,7 @@ std::pair<int64_t, int64_t> elementsOfTile(const Nest& nest, const Roles& roles,
 
 }  // namespace
 
-void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan) {
+void reduceOverlappingUnroll(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
   if (roles.a < 0) return;
   // Registers left after the sums and one column of vectors.
@@ -197,12 +197,12 @@ void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan) {
   }
 }
 
-ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileDemands& demands,
+ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileConstraints& demands,
                            int lanes)
     : chip_(chip),
       demands_(demands),
       broadcasts_(roles.a >= 0),
-      copies_(copiesBlocks(nest, chip, roles)),
+      copies_(needsBlockCopies(nest, chip, roles)),
       step_(nest.statements[0].step.get()),
       rows_(1),
       lanes_(lanes),
@@ -235,7 +235,7 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
   const bool passes = rows < rows_;
   const bool stays = window_ || (passes && vectors * vector_bytes_ * depth_ <= chip_.stayingBytes(chip_.near()));
   const int64_t bytes = (stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_;
-  double arriving = static_cast<double>(bytes) / chip_.behindNear().sustained_per_cycle;
+  double arriving = static_cast<double>(bytes) / chip_.beyondNear().sustained_per_cycle;
   // A panel that does not fit in L2 together with the next one is loaded from beyond L2 for every tile of rows.
   if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.stayingBytes(chip_.second()))
     arriving = std::max(arriving, static_cast<double>(vectors * vector_bytes_) / beyond_.sustained_per_cycle);
@@ -287,7 +287,7 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
     for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o) {
       const Access& access = nest.statements[s].outputs[o].access;
       if (!nest.statements[s].stored[o] || access.element != element || element.isInteger(1)) continue;
-      if (writtenOver(access.root)) continue;  // it may hold elements that are still to be read
+      if (overwrittenArgument(access.root)) continue;  // it may hold elements that are still to be read
       const bool read = llvm::any_of(nest.statements, [&](const Statement& statement) {
         return llvm::any_of(statement.inputs,
                             [&](const Operand& input) { return input.access.root == access.root && !input.from; });
@@ -300,7 +300,7 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
   return std::nullopt;
 }
 
-void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
+void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileConstraints& demands,
                      TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
   chooseRegisterTile(nest, chip, wanted, demands, roles, plan);

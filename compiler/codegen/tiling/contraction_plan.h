@@ -5,7 +5,7 @@
 namespace tessera::compiler::codegen {
 
 /// Constraints that a kernel puts on the register tiles of its products.
-struct TileDemands {
+struct TileConstraints {
   int64_t kept = 0;   ///< registers needed in addition to the sums, a column of vectors and a broadcast element
   bool line = false;  ///< a tile consists of neighbours along one loop of rows and is one vector wide
 };
@@ -13,13 +13,13 @@ struct TileDemands {
 /// The cost of a register tile in one nest. Of a tile's `vectors`, `columns` are separate streams.
 class ProductCosts {
  public:
-  ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileDemands& demands, int lanes);
+  ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileConstraints& demands, int lanes);
   /// Registers that a tile needs.
   int64_t registers(int64_t rows, int64_t vectors, int64_t columns) const;
   /// Cycles of one step of the sum, including its share of the cost of the results.
   double step(int64_t rows, int64_t vectors) const;
 
-  bool copies() const { return copies_; }  ///< see copiesBlocks
+  bool copies() const { return copies_; }  ///< see needsBlockCopies
   /// Whether the nest is a depthwise window over planes: it has few steps, whose vectors overlap those of the next and
   /// are therefore near, and only neighbouring lines to hide the latency of a sum.
   bool window() const { return window_; }
@@ -28,16 +28,16 @@ class ProductCosts {
   double products(int64_t rows, int64_t vectors) const;
 
   const Chip& chip_;
-  TileDemands demands_;
+  TileConstraints demands_;
   bool broadcasts_, copies_, window_;
-  const ProductStep* step_;
+  const ProductInstructionStep* step_;
   int64_t rows_, depth_, panel_depth_, vector_bytes_;
   int lanes_;
   const Chip::Level& beyond_;
 };
 
 /// Chooses register tile and loop order of a product whose vectors run along a parallel loop.
-void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileDemands& demands,
+void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileConstraints& demands,
                      TilePlan& plan);
 
 /// Whether no operand is broadcast along the vector and neighbouring rows share loads, as in a depthwise convolution
@@ -47,7 +47,7 @@ bool slides(const Nest& nest, const Chip& chip, const Roles& roles);
 /// Reduces the unrolling of the reductions where rows of a tile would read elements that other rows read at another
 /// unrolled step, as overlapping windows do, and these do not stay in registers: LLVM would load them once and spill
 /// them as whole vectors.
-void separateSteps(const Nest& nest, const Chip& chip, TilePlan& plan);
+void reduceOverlappingUnroll(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// Chooses packing, blocks, prefetches and levels. Call after the reductions are ordered and unrolled.
 void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan);

@@ -56,14 +56,14 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
   return bytes;
 }
 
-Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSteps> steps) {
+Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopStrides> steps) {
   llvm::SmallVector<std::pair<int64_t, int64_t>> walked;  // stride, extent
   const auto walk = [&](int loop, int64_t count) {
     if (varies(operand, loop)) walked.emplace_back(std::abs(operand.access.strides[loop]), count);
   };
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (nest.reduction[loop]) walk(loop, nest.extents[loop]);
-  for (const LoopSteps& each : steps) walk(each.loop, each.count);
+  for (const LoopStrides& each : steps) walk(each.loop, each.count);
   // Ascending strides: a stride within the run so far extends it, a multiple of the last distance extends that series
   // of runs, and any other one multiplies the runs.
   llvm::sort(walked);
@@ -84,7 +84,7 @@ Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSt
   return {runs, run * elementBits(operand.access.element) / 8};
 }
 
-bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles) {
+bool needsBlockCopies(const Nest& nest, const Chip& chip, const Roles& roles) {
   constexpr int64_t kRows = 8;  // assumed rows of a register tile, which is not chosen yet
   if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   const Operand& operand = nest.statements[0].inputs[roles.a];

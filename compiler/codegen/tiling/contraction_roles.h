@@ -26,7 +26,7 @@ bool collide(const Chip& chip, int64_t lines, int64_t stride);
 /// Whether the broadcast operand of a product is copied block by block, whatever the tile: it spans many blocks of half
 /// of L2, and its rows are so placed that eight of them take most of the ways of one set of L1, from which the streamed
 /// vectors would evict them.
-bool copiesBlocks(const Nest& nest, const Chip& chip, const Roles& roles);
+bool needsBlockCopies(const Nest& nest, const Chip& chip, const Roles& roles);
 
 /// Steps of one block of the reduction loops that `operand` walks. Beyond prices().products().longest_reduction() a
 /// block of rows in L2 has too few rows to reuse the other operand.
@@ -39,7 +39,7 @@ int64_t depthOf(const Nest& nest, const Operand& operand);
 int64_t bytesOf(const Nest& nest, const Operand& operand);
 
 /// A number of steps of one loop.
-struct LoopSteps {
+struct LoopStrides {
   int loop;
   int64_t count;
 };
@@ -52,7 +52,7 @@ struct Runs {
 
 /// The memory that `operand` touches over the whole sum while the loops in `steps` take the given number of steps and
 /// all other loops none; overlapping windows count once.
-Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSteps> steps);
+Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopStrides> steps);
 
 /// The number of tiles that read the same element of `operand`.
 int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand);

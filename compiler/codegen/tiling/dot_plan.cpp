@@ -38,7 +38,7 @@ double DotCosts::step(int64_t rows, int64_t columns, int64_t whole) const {
   const double from_l2 =
       (stay_ ? 0.0 : static_cast<double>(columns)) + static_cast<double>(rows * whole) / static_cast<double>(columns_);
   return stepCycles(chip_, rows, columns,
-                    from_l2 * static_cast<double>(vector_bytes_) / chip_.behindNear().sustained_per_cycle);
+                    from_l2 * static_cast<double>(vector_bytes_) / chip_.beyondNear().sustained_per_cycle);
 }
 
 void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {

@@ -1,6 +1,6 @@
 #include "compiler/codegen/tiling/register_pressure.h"
 
-#include "compiler/ir/live_values.h"
+#include "compiler/ir/register_pressure.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler::codegen {
@@ -39,7 +39,7 @@ int liveVectors(const Nest& nest) {
       if (nest.statements[s].stored[o])
         if (mlir::Value result = nest.statements[s].body()->getTerminator()->getOperand(o); !isConstant(result))
           line.use(nameOf(s, result));
-  return line.mostAlive();
+  return line.maxLive();
 }
 
 }  // namespace tessera::compiler::codegen

@@ -6,7 +6,7 @@
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
-#include "compiler/target/dealt.h"
+#include "compiler/target/load_balance.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler::codegen {
@@ -158,10 +158,10 @@ double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
 
 }  // namespace
 
-double waitingShare(const Chip& chip, int64_t points) {
+double imbalanceShare(const Chip& chip, int64_t points) {
   const int64_t cores = chip.cores();
   if (cores <= chip.prices().grid().even_threads()) return 0;
-  return dealtUnevenly(points, cores) - 1;
+  return loadImbalance(points, cores) - 1;
 }
 
 void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
@@ -174,7 +174,8 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
     const int64_t count = plan.count(nest, plan.grid_levels - 1);
     points /= count;
     const double whole = chip.prices().grid().least_instructions();
-    const bool scarce = points < chip.enoughParts() || waitingShare(chip, points) > chip.prices().grid().uneven_share();
+    const bool scarce =
+        points < chip.hasEnoughParts() || imbalanceShare(chip, points) > chip.prices().grid().uneven_share();
     const double least = count > 1 && scarce ? chip.prices().grid().scarce_instructions() : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
@@ -259,7 +260,7 @@ bool isContraction(const Nest& nest) {
 void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const int64_t points = gridOf(nest, plan);
   const int level = plan.grid_levels;
-  if (points >= chip.enoughParts() || level == 0 || level >= static_cast<int>(plan.levels.size()) ||
+  if (points >= chip.hasEnoughParts() || level == 0 || level >= static_cast<int>(plan.levels.size()) ||
       isContraction(nest) || plan.kernel->traits().tile == KernelTraits::Tile::kWholeBlock ||
       llvm::any_of(plan.block, [](int64_t block) { return block > 0; }))
     return;
@@ -270,7 +271,7 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const v1::Prices::Grid& prices = chip.prices().grid();
   // Searches the largest part of the level that divides it evenly and gives enough parts.
   int64_t each = tiles;
-  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
+  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.hasEnoughParts(); --size) {
     // With many cores, some would have nothing to do.
     const bool scarce = chip.cores() > std::max<int64_t>(prices.even_threads(), points * (tiles / each) - 1);
     const double least = scarce ? prices.scarce_instructions() : prices.least_instructions();

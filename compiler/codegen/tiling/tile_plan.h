@@ -53,7 +53,7 @@ struct NextBlock {
 };
 
 /// The memory that the next slice of a region reads: runs of `lines` cache lines each.
-struct FetchedRuns {
+struct PrefetchedRuns {
   Access access;                                            ///< of the current slice
   llvm::SmallVector<std::pair<int64_t, int64_t>, 2> apart;  ///< from run to run: distance in elements, number of runs
   int64_t lines = 1;
@@ -85,17 +85,18 @@ struct TilePlan {
   llvm::SmallVector<PackedOperand> packed;
   /// steps of the innermost reduction by which vectors are prefetched ahead; 0: no prefetch
   int64_t ahead = 0;
-  bool fetch_rows = false;     ///< broadcast operands are prefetched one iteration of the outer reduction ahead
-  bool fetch_panel = false;    ///< the next tile's vectors are prefetched to L2 while the rows of this one are computed
-  bool fetch_results = false;  ///< the results' lines are prefetched while the tile is being summed
+  bool prefetch_rows = false;  ///< broadcast operands are prefetched one iteration of the outer reduction ahead
+  bool prefetch_panel =
+      false;  ///< the next tile's vectors are prefetched to L2 while the rows of this one are computed
+  bool prefetch_results = false;  ///< the results' lines are prefetched while the tile is being summed
   /// the points of a step are ordered by the depth of their operations, see emit/interleave.h
   bool interleaved = false;
   /// Number of levels outside of the copies of operands packed `within` blocks; no level inside belongs to the grid.
   int copy_level = 0;
-  std::vector<BlockCopy> copies;                      ///< of operands packed `within` blocks, see packing.h
-  llvm::SmallVector<FetchedRuns, 1> next_slice = {};  ///< prefetched by the tiles, evenly over their steps
-  std::vector<NextBlock> next_blocks = {};            ///< blocks of later slices, prefetched in the same way
-  int rows = 1, vectors = 1;                          ///< accumulators of the register tile: rows x vectors
+  std::vector<BlockCopy> copies;                         ///< of operands packed `within` blocks, see packing.h
+  llvm::SmallVector<PrefetchedRuns, 1> next_slice = {};  ///< prefetched by the tiles, evenly over their steps
+  std::vector<NextBlock> next_blocks = {};               ///< blocks of later slices, prefetched in the same way
+  int rows = 1, vectors = 1;                             ///< accumulators of the register tile: rows x vectors
 
   /// Iterations that `level` walks: those of the next outer block of its loop, or of the whole loop.
   int64_t walkedBy(const Nest& nest, int level) const;
@@ -186,7 +187,7 @@ double bodiesOfTile(const Nest& nest, const TilePlan& plan);
 
 /// The additional time, as a share, that the slowest core takes for `points` equal grid points; 0 on few cores, where
 /// many points balance well.
-double waitingShare(const Chip& chip, int64_t points);
+double imbalanceShare(const Chip& chip, int64_t points);
 
 /// Puts so many outer loops in the grid that one grid point has a few thousand instructions, or an eighth of that where
 /// there would be too few points to distribute.

@@ -13,7 +13,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 /// Whether inputs along `loop` can be transposed in registers: another parallel loop walks them contiguously.
-bool canTurn(const Nest& nest, const Operand& operand, int loop, int lanes) {
+bool canTranspose(const Nest& nest, const Operand& operand, int loop, int lanes) {
   if (lanes > kMostTransposedLanes || operand.access.element.isInteger(1) || operand.access.element.isIndex())
     return false;
   for (int other = 0; other < nest.loops(); ++other)
@@ -54,7 +54,7 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
     double strided = (output ? vectors.strided_store() : vectors.strided_load()) * lanes;
     if (contraction && input >= 0 && canPack(nest, input))
       strided = std::min(strided, contiguous + prices.copies().pack_instructions() * lanes / reuseOf(nest, operand));
-    if (!nest.hasReduction() && !output && canTurn(nest, operand, loop, lanes))
+    if (!nest.hasReduction() && !output && canTranspose(nest, operand, loop, lanes))
       strided = std::min(strided, vectors.transposed_load());
     if (!output && loadsWholeVectors(stride, lanes))
       strided = std::min(strided, contiguous * static_cast<double>(stridedLoadCost(stride)));
@@ -125,7 +125,7 @@ int transposedLoop(const Nest& nest, int vector_loop, int lanes) {
     for (const Operand& input : statement.inputs) {
       if (!input.access.root || input.from) continue;
       const int64_t stride = input.access.strides[vector_loop];
-      if (stride == 0 || stride == 1 || !canTurn(nest, input, vector_loop, lanes)) continue;
+      if (stride == 0 || stride == 1 || !canTranspose(nest, input, vector_loop, lanes)) continue;
       for (int loop = 0; loop < nest.loops(); ++loop)
         if (loop != vector_loop && input.access.strides[loop] == 1) return loop;
     }

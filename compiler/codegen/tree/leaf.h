@@ -36,14 +36,14 @@ absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int numb
 
 /// Several orders of the reduction loops give the same code; one of them is canonical: loops with several iterations
 /// come before those that the tile covers entirely.
-bool sumsAreSettled(const Nest& nest, const TilePlan& plan);
-void settleSums(const Nest& nest, TilePlan& plan);
+bool hasCanonicalReductionOrder(const Nest& nest, const TilePlan& plan);
+void canonicalizeReductionOrder(const Nest& nest, TilePlan& plan);
 
 /// The settings of `plan` that have no effect on the code, such as prefetches of an operand that the kernel does not
 /// read. Empty: there are none. Call with the accesses for which code is emitted, after packing.
-std::string ineffective(const Nest& nest, const TilePlan& plan);
+std::string redundantSettings(const Nest& nest, const TilePlan& plan);
 
-/// Removes the settings that ineffective() reports.
-void dropIneffective(const Nest& nest, TilePlan& plan);
+/// Removes the settings that redundantSettings() reports.
+void dropRedundantSettings(const Nest& nest, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

@@ -84,7 +84,7 @@ class LeafReader {
                      absl::StrCat("2 to ", nest_.extents[loop], ", or not named for 1"));
       plan_.tile[loop] = extent.size();
       // Bounds the size of the code: unrolled points and steps are emitted one by one.
-      if (traitsOf(kernel_.variant()).writes_out || !nest_.reduction[loop])
+      if (traitsOf(kernel_.variant()).unrolls_steps || !nest_.reduction[loop])
         inside *= loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
       if (inside > kMostInTile)
         return fault("vectors of the tile times its steps", absl::StrCat("more than ", kMostInTile),
@@ -177,9 +177,9 @@ class LeafReader {
       return fault("variant of the kernel", wanted, absl::StrJoin(fitting, ", "));
     const v1::Fetch& fetch = kernel_.fetch();
     plan_.ahead = fetch.ahead();
-    plan_.fetch_rows = fetch.rows();
-    plan_.fetch_panel = fetch.panel();
-    plan_.fetch_results = fetch.results();
+    plan_.prefetch_rows = fetch.rows();
+    plan_.prefetch_panel = fetch.panel();
+    plan_.prefetch_results = fetch.results();
     if (kernel_.has_fetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0 || fetch.ahead() > kMostAhead))
       return fault("steps that vectors are fetched ahead", absl::StrCat(fetch.ahead()),
                    absl::StrCat("1 to ", kMostAhead, ", or no fetch"));

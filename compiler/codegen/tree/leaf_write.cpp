@@ -45,10 +45,10 @@ v1::Reference referenceTo(const TouchedBuffer& touched) {
 v1::Fetch fetchOf(const TilePlan& plan) {
   v1::Fetch fetch;
   fetch.set_ahead(static_cast<int32_t>(plan.ahead));
-  fetch.set_rows(plan.fetch_rows);
-  fetch.set_panel(plan.fetch_panel);
-  fetch.set_results(plan.fetch_results);
-  for (const FetchedRuns& runs : plan.next_slice) *fetch.add_next_slice() = referenceTo(runs.source);
+  fetch.set_rows(plan.prefetch_rows);
+  fetch.set_panel(plan.prefetch_panel);
+  fetch.set_results(plan.prefetch_results);
+  for (const PrefetchedRuns& runs : plan.next_slice) *fetch.add_next_slice() = referenceTo(runs.source);
   for (const NextBlock& block : plan.next_blocks) *fetch.add_next_blocks() = referenceTo(block.source);
   return fetch;
 }

@@ -78,7 +78,7 @@ absl::StatusOr<TilePlan> copyPlan(const Nest& copy, const Nest& nest, const Pack
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
   const bool panels = !nest.reduction[packed.loop] && !packed.apart;
   // The last, smaller block may hold less than a panel.
-  if (panels) return planCopy(copy, chip, position, std::min(width, copy.extents[position]));
+  if (panels) return planPanelCopy(copy, chip, position, std::min(width, copy.extents[position]));
   TilePlan plan = planTile(copy, chip);
   plan.kernel = &packKernel();
   return plan;

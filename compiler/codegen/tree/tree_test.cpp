@@ -63,7 +63,7 @@ TEST_P(Trees, OfOtherFormsComputeTheSame) {
   ASSERT_TRUE(schedule.ok()) << schedule.status().message();
   *unit.mutable_schedule() = *schedule;
   std::set<std::string> known = {printSchedule(*schedule)};
-  for (const v1::Schedule& form : otherForms(unit)) {
+  for (const v1::Schedule& form : seedSchedules(unit)) {
     EXPECT_TRUE(known.insert(printSchedule(form)).second) << "twice:\n" << printSchedule(form);
     checkTree(workload, form, GetParam());
   }
@@ -218,7 +218,7 @@ TEST(Tree, OtherFormsCopyEveryOtherSetOfOperandsAndNestBlocks) {
     return operands;
   };
   std::set<std::set<int>> packed = {packedOf(*schedule)};
-  const std::vector<v1::Schedule> forms = otherForms(unit);
+  const std::vector<v1::Schedule> forms = seedSchedules(unit);
   for (const v1::Schedule& form : forms) packed.insert(packedOf(form));
   EXPECT_EQ(forms.size(), 4U) << "the others, and blocks for both of the chip's caches";
   EXPECT_EQ(packed, (std::set<std::set<int>>{{}, {0}, {1}, {0, 1}}));

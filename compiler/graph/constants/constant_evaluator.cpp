@@ -185,16 +185,16 @@ bool computeLinalg(mlir::linalg::LinalgOp op, const Operands& operands, int64_t&
     if (column < 0 || better(loop)) column = static_cast<int>(loop);
   }
   // Threads share a loop whose iterations write disjoint elements in every result; each thread has its own body.
-  int shared = points >= kWorthThreads ? loopApart(extents, accesses[inputs].strides) : -1;
+  int shared = points >= kMinParallelWork ? parallelLoop(extents, accesses[inputs].strides) : -1;
   for (unsigned r = 0; r < outputs.size(); ++r) {
-    if (shared >= 0 && loopApart(extents, accesses[inputs + r].strides) != shared) shared = -1;
+    if (shared >= 0 && parallelLoop(extents, accesses[inputs + r].strides) != shared) shared = -1;
   }
   if (shared == column) shared = -1;  // a single long row cannot be shared
   if (shared < 0) {
     runColumns(*body, extents, column, operands, accesses, outputs, results);
     return true;
   }
-  inParallel(extents[shared], [&](int64_t begin, int64_t end) {
+  parallelFor(extents[shared], [&](int64_t begin, int64_t end) {
     ColumnBody own = *body;
     runColumns(own, extents, column, operands, accesses, outputs, results, {shared, begin, end});
   });

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "compiler/graph/analysis/multiply_accumulate.h"
 #include "compiler/graph/constants/in_parallel.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
 
 namespace tessera::compiler {
 namespace {
@@ -25,7 +25,7 @@ struct Walk {
   int64_t row = 0, column = 0, sum = 0;
 };
 
-Walk walkOf(const StridedAccess& access, const Roles& roles) {
+Walk windowAccessOf(const StridedAccess& access, const Roles& roles) {
   return {roles.row < 0 ? 0 : access.strides[roles.row], access.strides[roles.column], access.strides[roles.sum]};
 }
 
@@ -105,7 +105,8 @@ bool addConstantProduct(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> exten
     if (!findRoles(types, extents, *of_a, *of_b, accesses[2], roles)) return false;
   }
   const StridedAccess& of_c = accesses[2];
-  const Walk walk_a = walkOf(*of_a, roles), walk_b = walkOf(*of_b, roles), walk_c = walkOf(of_c, roles);
+  const Walk walk_a = windowAccessOf(*of_a, roles), walk_b = windowAccessOf(*of_b, roles),
+             walk_c = windowAccessOf(of_c, roles);
   const auto* from_a = reinterpret_cast<const float*>(a) + of_a->offset;
   const auto* from_b = reinterpret_cast<const float*>(b) + of_b->offset;
   auto* to = reinterpret_cast<float*>(out) + of_c.offset;
@@ -124,8 +125,8 @@ bool addConstantProduct(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> exten
       addBlock(from_a + at_a + begin * walk_a.row, walk_a, from_b + at_b, walk_b, to + at_c + begin * walk_c.row,
                walk_c, end - begin, extents[roles.column], extents[roles.sum]);
     };
-    if (rows * extents[roles.column] * extents[roles.sum] >= kWorthThreads) {
-      inParallel(rows, work);
+    if (rows * extents[roles.column] * extents[roles.sum] >= kMinParallelWork) {
+      parallelFor(rows, work);
     } else {
       work(0, rows);
     }

@@ -172,7 +172,7 @@ llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape) {
 
 int64_t denseBytesInMemory() { return in_memory; }
 
-int loopApart(llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides) {
+int parallelLoop(llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides) {
   int64_t span = 0;  // extent covered by all loops with smaller strides
   int outer = -1;
   for (size_t d = 0; d < extents.size(); ++d) {
@@ -187,9 +187,9 @@ void copyStrided(llvm::ArrayRef<int64_t> extents, int64_t width, const char* fro
                  const StridedAccess& write) {
   int64_t bytes = width;
   for (int64_t extent : extents) bytes *= extent;
-  const int apart = bytes >= kWorthThreads ? loopApart(extents, write.strides) : -1;
+  const int apart = bytes >= kMinParallelWork ? parallelLoop(extents, write.strides) : -1;
   if (apart < 0) return copyLoops(extents, width, from, read, to, write);
-  inParallel(extents[apart], [&](int64_t begin, int64_t end) {
+  parallelFor(extents[apart], [&](int64_t begin, int64_t end) {
     llvm::SmallVector<int64_t> piece(extents);
     piece[apart] = end - begin;
     copyLoops(piece, width, from + begin * read.strides[apart] * width, read, to + begin * write.strides[apart] * width,

@@ -44,7 +44,7 @@ llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 
 /// Returns the loop with the largest stride among those whose iterations write disjoint elements, so that threads can
 /// share its iterations. -1 if there is none. `strides` are those of the written operand.
-int loopApart(llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides);
+int parallelLoop(llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides);
 
 /// Copies elements over a loop nest: to[...] = from[...]. Transposes run in tiles, large copies on all cores.
 void copyStrided(llvm::ArrayRef<int64_t> extents, int64_t width, const char* from, const StridedAccess& read, char* to,

@@ -72,19 +72,19 @@ TEST(CopyStrided, TransposesOfAllSizesElementByElement) {
 }
 
 TEST(CopyStrided, WhatOverlapsIsNotShared) {
-  EXPECT_EQ(loopApart({100, 10}, {10, 1}), 0);
-  EXPECT_EQ(loopApart({10, 100}, {1, 10}), 1);
-  EXPECT_EQ(loopApart({100, 11}, {10, 1}), -1) << "the last of a row is the first of the next";
-  EXPECT_EQ(loopApart({100, 10}, {0, 0}), -1);
-  EXPECT_EQ(loopApart({1, 10}, {10, 1}), 1);
-  EXPECT_EQ(loopApart({1}, {1}), -1);
-  EXPECT_EQ(loopApart({}, {}), -1);
+  EXPECT_EQ(parallelLoop({100, 10}, {10, 1}), 0);
+  EXPECT_EQ(parallelLoop({10, 100}, {1, 10}), 1);
+  EXPECT_EQ(parallelLoop({100, 11}, {10, 1}), -1) << "the last of a row is the first of the next";
+  EXPECT_EQ(parallelLoop({100, 10}, {0, 0}), -1);
+  EXPECT_EQ(parallelLoop({1, 10}, {10, 1}), 1);
+  EXPECT_EQ(parallelLoop({1}, {1}), -1);
+  EXPECT_EQ(parallelLoop({}, {}), -1);
 }
 
-TEST(FoldedMemory, KeepsBytesBeyondTheWindowInAFileWithoutAName) {
+TEST(FoldedWeightStorage, KeepsBytesBeyondTheWindowInAFileWithoutAName) {
   const std::string folder = testing::TempDir() + "folded_memory";
   std::filesystem::create_directory(folder);
-  const FoldedMemory window(folder, 3 * kMappedBytes);
+  const FoldedWeightStorage window(folder, 3 * kMappedBytes);
   const int64_t before = denseBytesInMemory();
   std::vector<DenseValue> kept;
   for (const int64_t elements :
@@ -100,7 +100,7 @@ TEST(FoldedMemory, KeepsBytesBeyondTheWindowInAFileWithoutAName) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
   kept.clear();
   EXPECT_EQ(denseBytesInMemory(), before);
-  const FoldedMemory nowhere(folder + "/absent", 0);
+  const FoldedWeightStorage nowhere(folder + "/absent", 0);
   EXPECT_EQ(std::memcmp(nowhere.keep(counted({kMappedBytes}, 1)).data, counted({kMappedBytes}, 1).data, kMappedBytes),
             0);
 }

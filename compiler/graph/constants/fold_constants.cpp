@@ -2,12 +2,12 @@
 
 #include <cstring>
 
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/stage_attributes.h"
 #include "compiler/graph/constants/constant_evaluator.h"
 #include "compiler/graph/constants/narrow_reads.h"
 #include "compiler/graph/constants/weight_derivation.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/stage_attributes.h"
 #include "compiler/ir/stored_packed.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -197,7 +197,7 @@ int64_t weightsBytes(mlir::func::FuncOp main) {
   return bytes;
 }
 
-void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights) {
+void freeUnreadWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   llvm::SmallVector<bool> read(weights.size(), false);
   for (mlir::BlockArgument argument : main.getArguments()) {
     auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
@@ -216,7 +216,8 @@ bool isWorthDeriving(int64_t bytes, int64_t source_bytes) {
   return bytes >= kDerivedBytes && bytes * 2 >= source_bytes * 3;
 }
 
-int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory, bool derive) {
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedWeightStorage& memory,
+                  bool derive) {
   llvm::DenseSet<Value> constant;
   auto isConstant = [&](Value value) {
     return constant.contains(value) || (weights != nullptr && isWeightArgument(value));
@@ -236,7 +237,7 @@ int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const F
   // First reduces large constants to the slices that are read.
   const bool slices = llvm::any_of(collect([](mlir::Operation*) { return true; }),
                                    [](mlir::Operation* op) { return mlir::isa<mlir::tensor::ExtractSliceOp>(op); });
-  if (slices) narrowConstantReads(main, isConstant);
+  if (slices) sinkSlicesIntoConstants(main, isConstant);
   const llvm::SmallVector<mlir::Operation*> foldable = collect(mayBeStored);
   ConstantEvaluator evaluator;
   defineWeights(main, weights, evaluator);

@@ -12,9 +12,9 @@ namespace tessera::compiler {
 /// Evaluates everything that depends on weights and constants alone: transposes, packing, scales, casts. Results become
 /// new weights, appended to the arguments of `main`; one-element and uniform results become constants. If `weights` is
 /// null (a module without weights, as in tests), all results become constants. With `derive`, a large result that
-/// exceeds its sources becomes a weight with a derivation and without bytes; settleWeights() decides later whether to
-/// store or to prepare it. Returns the number of operations removed.
-int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedMemory& memory = {},
+/// exceeds its sources becomes a weight with a derivation and without bytes; selectPreparedWeights() decides later
+/// whether to store or to prepare it. Returns the number of operations removed.
+int foldConstants(mlir::func::FuncOp main, std::vector<Weight>* weights, const FoldedWeightStorage& memory = {},
                   bool derive = false);
 
 /// Whether a weight of `bytes`, derived from `source_bytes`, is worth a preparation step before the first run.
@@ -24,7 +24,7 @@ bool isWorthDeriving(int64_t bytes, int64_t source_bytes);
 int64_t weightsBytes(mlir::func::FuncOp main);
 
 /// Frees the bytes of weights without readers.
-void forgetUnread(mlir::func::FuncOp main, std::vector<Weight>& weights);
+void freeUnreadWeights(mlir::func::FuncOp main, std::vector<Weight>& weights);
 
 /// Attribute of a uniform constant that constantsToWeights() turns into a weight nevertheless.
 inline constexpr char kStoredConstant[] = "tessera.stored_constant";

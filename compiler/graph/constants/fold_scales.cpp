@@ -3,10 +3,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "compiler/graph/analysis/move_before.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/move_before.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"

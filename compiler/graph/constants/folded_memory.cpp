@@ -21,7 +21,7 @@ bool writeAll(int file, const char* data, int64_t size) {
 
 }  // namespace
 
-DenseValue FoldedMemory::keep(DenseValue value) const {
+DenseValue FoldedWeightStorage::keep(DenseValue value) const {
   const int64_t bytes = value.bytes();
   if (folder_.empty() || bytes < kMappedBytes || denseBytesInMemory() <= window_) return value;
   const int file = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -11,12 +11,12 @@ namespace tessera::compiler {
 /// Owns the bytes of folded weights until they are written: in memory up to the window's size, beyond it in mapped
 /// unnamed files, whose pages the system may evict. A model of any size is thus folded within the window plus the size
 /// of its largest weights.
-class FoldedMemory {
+class FoldedWeightStorage {
  public:
   static constexpr int64_t kWindow = int64_t{512} << 20;
 
-  FoldedMemory() = default;  ///< all in memory
-  FoldedMemory(std::string folder, int64_t window) : folder_(std::move(folder)), window_(window) {}
+  FoldedWeightStorage() = default;  ///< all in memory
+  FoldedWeightStorage(std::string folder, int64_t window) : folder_(std::move(folder)), window_(window) {}
 
   /// Returns the value with its bytes moved to a file if the window is full. Values smaller than kMappedBytes stay in
   /// memory and do not count. If the disk is full, the bytes stay in memory.

@@ -8,7 +8,7 @@
 
 namespace tessera::compiler {
 
-void inParallel(int64_t count, llvm::function_ref<void(int64_t begin, int64_t end)> work) {
+void parallelFor(int64_t count, llvm::function_ref<void(int64_t begin, int64_t end)> work) {
   constexpr int64_t kPiecesPerThread = 4;  // a delayed thread then delays little work
   const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
   const int64_t pieces = std::min(count, cores == 1 ? 1 : cores * kPiecesPerThread);

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -149,7 +149,7 @@ class Narrower {
 
 }  // namespace
 
-int narrowConstantReads(mlir::func::FuncOp main, llvm::function_ref<bool(Value)> isConstant) {
+int sinkSlicesIntoConstants(mlir::func::FuncOp main, llvm::function_ref<bool(Value)> isConstant) {
   return Narrower(main, isConstant).run();
 }
 

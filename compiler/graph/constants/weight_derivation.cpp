@@ -1,7 +1,7 @@
 #include "compiler/graph/constants/weight_derivation.h"
 
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/constants/constant_evaluator.h"
-#include "compiler/graph/facts/op_kind.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

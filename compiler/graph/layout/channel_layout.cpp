@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "compiler/graph/facts/channel_block.h"
+#include "compiler/graph/analysis/channel_block.h"
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 
 namespace tessera::compiler {

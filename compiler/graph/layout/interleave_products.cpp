@@ -1,10 +1,10 @@
 #include "compiler/graph/layout/interleave_products.h"
 
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/each_element.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/each_element.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/summary.h"
 #include "compiler/graph/layout/layout_prices.h"
 #include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -53,7 +53,8 @@ std::optional<Regrouping> regroupingOf(GenericOp op, unsigned input, int64_t gro
   // Elements that fill up the last group must contribute zero.
   if (const int64_t steps = op.getStaticLoopRanges()[*loop]; steps < 2 || 2 * steps < found.group) return std::nullopt;
   // If both inputs flip sign bits, a fill of zeros is not zero for either.
-  if (op.getStaticLoopRanges()[*loop] % found.group != 0 && turnsSign(op, 0) && turnsSign(op, 1)) return std::nullopt;
+  if (op.getStaticLoopRanges()[*loop] % found.group != 0 && flipsSignBit(op, 0) && flipsSignBit(op, 1))
+    return std::nullopt;
   for (unsigned d = 0; d < moved.getNumResults(); ++d)
     if (onlyLoop(moved, d) == loop) {
       found.loop = *loop;
@@ -65,14 +66,14 @@ std::optional<Regrouping> regroupingOf(GenericOp op, unsigned input, int64_t gro
 
 /// Returns the time of groups of `group` elements of `bits` bits relative to multiply-adds.
 double groupedShare(const Chip& chip, int bits, int64_t group) {
-  const auto tiles = LayoutPrices(chip).tilesOf(bits);
+  const auto tiles = LayoutCost(chip).tilesOf(bits);
   return 1 / std::max(static_cast<double>(group), tiles ? tiles->speed : 1);
 }
 
 /// Whether interleaving an operand at run time, and the copies that fill up its sums, cost less than multiply-adds
 /// would.
 bool paysCopies(GenericOp op, const Regrouping& by, const Chip& chip, int bits) {
-  const LayoutPrices prices(chip);
+  const LayoutCost prices(chip);
   const double saved =
       (1 - groupedShare(chip, bits, by.group)) * static_cast<double>(flopsOf(op)) / chip.operationsPerSecond() * 1e6;
   auto bytesOf = [&](unsigned input) {
@@ -150,7 +151,7 @@ void regroup(GenericOp op, const Regrouping& by) {
 
 /// Converts each element of `tensor` to single precision, flipping its sign bit first if the product does so.
 Value inSingle(OpBuilder& b, mlir::Location loc, Value element, const NarrowInput& input) {
-  if (input.flipped) element = turnedSign(b, loc, element);
+  if (input.flipped) element = flipSignBit(b, loc, element);
   if (input.is_signed) return arith::SIToFPOp::create(b, loc, b.getF32Type(), element);
   return arith::UIToFPOp::create(b, loc, b.getF32Type(), element);
 }
@@ -166,7 +167,7 @@ void multiplyInSingle(GenericOp op) {
     // Weights are converted at compile time.
     converted[i] = isKnownAtCompileTime(inputs[i]);
     if (converted[i])
-      inputs[i] = eachElement(
+      inputs[i] = mapElements(
           b, loc, inputs[i], b.getF32Type(),
           [&](OpBuilder& inner, mlir::Location at, Value v) -> Value { return inSingle(inner, at, v, narrow[i]); });
   }
@@ -186,7 +187,7 @@ void multiplyInSingle(GenericOp op) {
                                       inner, at, arith::AddFOp::create(inner, at, v[2], term).getResult());
                                 })
                   .getResult(0);
-  Value whole = eachElement(b, loc, sum, b.getI32Type(), [](OpBuilder& inner, mlir::Location at, Value v) -> Value {
+  Value whole = mapElements(b, loc, sum, b.getI32Type(), [](OpBuilder& inner, mlir::Location at, Value v) -> Value {
     return arith::FPToSIOp::create(inner, at, inner.getI32Type(), v);
   });
   op.getResult(0).replaceAllUsesWith(whole);
@@ -228,7 +229,7 @@ int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
     // Widened products take pairs of 16 bits, 8-bit products groups of the chip's size, and bf16 pairs.
     const bool widened = bits == 8 && isWidenedProduct(op);
-    if (bits == 8 ? !widened && !narrowProduct(op) : !isBrainProduct(op)) continue;
+    if (bits == 8 ? !widened && !narrowProduct(op) : !isBf16Product(op)) continue;
     const auto by = regroupingOf(op, chip, widened ? 16 : bits, widened ? kWidenedGroup : group);
     if (!by) continue;
     regroup(op, *by);
@@ -245,12 +246,12 @@ std::optional<unsigned> interleavedDimension(GenericOp op, unsigned input, int64
 double instructedShare(GenericOp op, const Chip& chip) {
   const bool narrow = narrowProduct(op).has_value();
   if (isWidenedProduct(op)) return isGrouped(op, kWidenedGroup) ? groupedShare(chip, 16, kWidenedGroup) : 1;
-  if (!narrow && !isBrainProduct(op)) return 1;
+  if (!narrow && !isBf16Product(op)) return 1;
   const int bits = narrow ? 8 : 16, group = groupOf(chip.dotProducts(), bits);
   return group > 0 && isGrouped(op, group) ? groupedShare(chip, bits, group) : 1;
 }
 
-int multiplyExactlyInSingle(mlir::func::FuncOp main) {
+int lowerInt8ToSingle(mlir::func::FuncOp main) {
   constexpr int64_t kGroup = 4;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {

@@ -29,6 +29,6 @@ double instructedShare(mlir::linalg::GenericOp op, const Chip& chip);
 /// Computes the remaining 8-bit products with small sums in single precision, where integers below 2^24 are exact.
 /// Multiply-adds then have the target's full width, and a convolution with few channels or one, which no instruction
 /// groups, is as fast as in floats. Returns the number of products.
-int multiplyExactlyInSingle(mlir::func::FuncOp main);
+int lowerInt8ToSingle(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/layout/layout_choices.h"
 #include "compiler/graph/layout/layout_decisions.h"
 #include "compiler/graph/layout/layout_graph.h"
@@ -285,7 +285,7 @@ int LayoutWriter::run() {
 
 LayoutReport assignLayouts(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   LayoutReport report;
-  const LayoutPrices prices(chip);
+  const LayoutCost prices(chip);
   // Without convolutions and windows no layout is better than another.
   const LayoutGraph graph(main, prices);
   if (graph.nodes().empty()) return report;

@@ -19,7 +19,7 @@ struct LayoutReport {
 /// Assigns a layout to every activation: NCHW, NHWC, or NCHWc with c from the target's vectors (blocks that divide a
 /// group where whole vectors do not; C0 of a matrix unit, filled up, on accelerators that have one).
 ///
-/// The layouts are the cheapest by LayoutPrices. Convolutions, pools and depthwise convolutions are anchors: each
+/// The layouts are the cheapest by LayoutCost. Convolutions, pools and depthwise convolutions are anchors: each
 /// layout has a price there. Elementwise operations, padding, reductions, concatenations and slices work in any layout
 /// that their shapes allow. Transposes and reshapes of channels are aliases without cost. Where two operations that
 /// share a value disagree, a transform is paid. The problem is solved exactly for narrow graphs, such as networks of

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/summary.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/summary.h"
 
 namespace tessera::compiler {
 namespace {

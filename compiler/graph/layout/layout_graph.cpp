@@ -4,11 +4,11 @@
 #include <limits>
 #include <map>
 
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -21,7 +21,7 @@ using mlir::linalg::GenericOp;
 
 constexpr double kForbidden = std::numeric_limits<double>::infinity();
 /// Most block sizes considered in one graph besides the two plain layouts, and most layouts in which a value is held.
-constexpr size_t kMostBlocks = 5;
+constexpr size_t kMaxBlocks = 5;
 constexpr int kMostHeld = 3;
 
 RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
@@ -47,7 +47,7 @@ bool feedsEpilogue(Value value) {
 
 }  // namespace
 
-LayoutGraph::LayoutGraph(mlir::func::FuncOp main, const LayoutPrices& prices)
+LayoutGraph::LayoutGraph(mlir::func::FuncOp main, const LayoutCost& prices)
     : main_(main), prices_(prices), roles_(main) {
   collectBlocks();
   for (mlir::Operation& op : main.getBody().front().without_terminator()) addNode(&op);
@@ -104,7 +104,7 @@ void LayoutGraph::collectBlocks() {
   std::vector<std::pair<int, int64_t>> sorted;
   for (auto [block, count] : votes) sorted.emplace_back(-count, block);
   std::sort(sorted.begin(), sorted.end());
-  if (sorted.size() > kMostBlocks) sorted.resize(kMostBlocks);
+  if (sorted.size() > kMaxBlocks) sorted.resize(kMaxBlocks);
   for (auto [count, block] : sorted) universe_.push_back({block});
   universe_.push_back(kChannelsLast);
   universe_.push_back(kChannelsFirst);

@@ -25,9 +25,9 @@ struct LayoutNode {
 
 /// Returns how many input channels of a product an instruction of the target adds at once; 1 without such an
 /// instruction.
-int64_t inputsAtOnce(mlir::linalg::GenericOp op, const LayoutPrices& prices);
+int64_t inputsAtOnce(mlir::linalg::GenericOp op, const LayoutCost& prices);
 /// Returns the tile instruction that may compute the product, if any.
-std::optional<LayoutPrices::Tiles> tilesFor(mlir::linalg::GenericOp op, const LayoutPrices& prices);
+std::optional<LayoutCost::Tiles> tilesFor(mlir::linalg::GenericOp op, const LayoutCost& prices);
 
 /// The use of a value by one reader.
 struct LayoutEdge {
@@ -40,10 +40,10 @@ struct LayoutEdge {
 ///
 /// Variables: the layouts of nodes; one variable with a single label for everything with a fixed layout (arguments,
 /// results, operations that mix channels); one variable for each value with several readers, whose labels are the sets
-/// of layouts in which the value exists, so that two readers of one layout share one transform. Costs: LayoutPrices.
+/// of layouts in which the value exists, so that two readers of one layout share one transform. Costs: LayoutCost.
 class LayoutGraph {
  public:
-  LayoutGraph(mlir::func::FuncOp main, const LayoutPrices& prices);
+  LayoutGraph(mlir::func::FuncOp main, const LayoutCost& prices);
 
   const LabellingProblem& problem() const { return problem_; }
   /// Returns initial labellings: each has all variables in one layout where they support it.
@@ -68,7 +68,7 @@ class LayoutGraph {
   bool describe(mlir::linalg::GenericOp op, LayoutNode& node);
   int addVariable(std::vector<ChannelLayout> layouts, std::vector<double> costs);
   int addVariables(LayoutNode& node, mlir::linalg::GenericOp op);
-  LayoutPrices::Product productOf(mlir::linalg::GenericOp op, const Convolution& convolution) const;
+  LayoutCost::Product productOf(mlir::linalg::GenericOp op, const Convolution& convolution) const;
   double priceOf(const LayoutNode& node, mlir::linalg::GenericOp op, bool writes, ChannelLayout layout) const;
   double shufflePrice(mlir::linalg::GenericOp op, const std::array<llvm::SmallVector<unsigned>, 2>& walks,
                       ChannelLayout first, ChannelLayout second) const;
@@ -78,7 +78,7 @@ class LayoutGraph {
   void countBefore();
 
   mlir::func::FuncOp main_;
-  const LayoutPrices& prices_;
+  const LayoutCost& prices_;
   ChannelRoles roles_;
   std::vector<ChannelLayout> universe_;
   LabellingProblem problem_;

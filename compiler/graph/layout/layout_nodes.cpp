@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/layout/layout_graph.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -34,16 +34,16 @@ bool canRefill(Value init) {
 }
 
 /// Returns the bits of the elements that the target's instructions add in groups; 0 if the product has none.
-int groupedBits(GenericOp op) { return narrowProduct(op) ? 8 : isBrainProduct(op) ? 16 : 0; }
+int groupedBits(GenericOp op) { return narrowProduct(op) ? 8 : isBf16Product(op) ? 16 : 0; }
 
 }  // namespace
 
-int64_t inputsAtOnce(GenericOp op, const LayoutPrices& prices) {
+int64_t inputsAtOnce(GenericOp op, const LayoutCost& prices) {
   const int bits = groupedBits(op);
   return bits > 0 ? prices.groupOf(bits) : 1;
 }
 
-std::optional<LayoutPrices::Tiles> tilesFor(GenericOp op, const LayoutPrices& prices) {
+std::optional<LayoutCost::Tiles> tilesFor(GenericOp op, const LayoutCost& prices) {
   const int bits = groupedBits(op);
   return bits > 0 ? prices.tilesOf(bits) : std::nullopt;
 }
@@ -100,9 +100,9 @@ bool LayoutGraph::describe(GenericOp op, LayoutNode& node) {
   return llvm::any_of(node.forms, [](const OperandForm& form) { return form.kind == OperandForm::kActivation; });
 }
 
-LayoutPrices::Product LayoutGraph::productOf(GenericOp op, const Convolution& convolution) const {
+LayoutCost::Product LayoutGraph::productOf(GenericOp op, const Convolution& convolution) const {
   auto output = tensorType(op->getResult(0));
-  LayoutPrices::Product product;
+  LayoutCost::Product product;
   product.operations = 2 * pointsOf(op);
   // Groups are computed separately, so prices see the channels of one group.
   product.outputs = channelCount(output, convolution.output) / convolution.groups;
@@ -127,7 +127,7 @@ LayoutPrices::Product LayoutGraph::productOf(GenericOp op, const Convolution& co
 double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, ChannelLayout layout) const {
   const size_t result = op.getNumDpsInputs();
   if (auto convolution = asConvolution(op)) {
-    const LayoutPrices::Product product = productOf(op, *convolution);
+    const LayoutCost::Product product = productOf(op, *convolution);
     return writes ? prices_.writing(product, layout) : prices_.reading(product, layout);
   }
   for (auto [index, form] : llvm::enumerate(node.forms)) {

@@ -15,7 +15,7 @@ int64_t filledForGroups(ChannelLayout layout, int64_t channels, int64_t group) {
 
 /// Returns the time of adding adjacent channels relative to multiply-adds: by groups on vectors, or on tiles, which
 /// take the same time when partially filled.
-double shareOfTime(const LayoutPrices::Product& product, ChannelLayout layout, int64_t filled) {
+double shareOfTime(const LayoutCost::Product& product, ChannelLayout layout, int64_t filled) {
   const auto inputs = static_cast<double>(product.inputs);
   const double on_vectors = static_cast<double>(filled) / inputs / static_cast<double>(product.group);
   if (!product.tiles) return on_vectors;
@@ -26,11 +26,11 @@ double shareOfTime(const LayoutPrices::Product& product, ChannelLayout layout, i
 
 }  // namespace
 
-bool LayoutPrices::isNative(ChannelLayout layout) const {
+bool LayoutCost::isNative(ChannelLayout layout) const {
   return chip_.matricesReadChannelsLast() ? layout == kChannelsLast : layout.block == cube();
 }
 
-std::optional<LayoutPrices::Tiles> LayoutPrices::tilesOf(int bits) const {
+std::optional<LayoutCost::Tiles> LayoutCost::tilesOf(int bits) const {
   std::optional<Tiles> best;
   const double multiply_adds = chip_.target().units(0).ops_per_cycle() / 2;
   for (const TileProduct& each : chip_.tileProducts()) {
@@ -42,12 +42,12 @@ std::optional<LayoutPrices::Tiles> LayoutPrices::tilesOf(int bits) const {
   return best;
 }
 
-double LayoutPrices::vectorShare(int64_t contiguous) const {
+double LayoutCost::vectorShare(int64_t contiguous) const {
   const int64_t vectors = (contiguous + lanes() - 1) / lanes();
   return static_cast<double>(contiguous) / static_cast<double>(vectors * lanes());
 }
 
-double LayoutPrices::writing(const Product& product, ChannelLayout layout) const {
+double LayoutCost::writing(const Product& product, ChannelLayout layout) const {
   const int64_t filled = filledChannels(layout, product.outputs);
   double share = 0;
   // A matrix unit reads its native layout only; other layouts compute nearly nothing useful.
@@ -71,7 +71,7 @@ double LayoutPrices::writing(const Product& product, ChannelLayout layout) const
   return more * product.operations / (share * operationsPerUs());
 }
 
-double LayoutPrices::reading(const Product& product, ChannelLayout layout) const {
+double LayoutCost::reading(const Product& product, ChannelLayout layout) const {
   const double whole = product.operations / operationsPerUs();
   const double more = static_cast<double>(filledChannels(layout, product.inputs) - product.inputs) /
                       static_cast<double>(product.inputs);
@@ -90,7 +90,7 @@ double LayoutPrices::reading(const Product& product, ChannelLayout layout) const
   return more * whole;
 }
 
-double LayoutPrices::crossing(const Product& product, ChannelLayout from, ChannelLayout to) const {
+double LayoutCost::crossing(const Product& product, ChannelLayout from, ChannelLayout to) const {
   if (cube() > 0) return 0;
   const double whole = product.operations / operationsPerUs();
   // Reading many planes for a blocked result touches one line per plane.
@@ -105,14 +105,14 @@ double LayoutPrices::crossing(const Product& product, ChannelLayout from, Channe
   return 0;
 }
 
-double LayoutPrices::window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const {
+double LayoutCost::window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const {
   const double per_us = operationsPerUs() * prices_.sliding_share();
   const double more = static_cast<double>(filledChannels(layout, channels)) / static_cast<double>(channels);
   if (layout == kChannelsFirst) return operations / (prices_.sliding_planes_share() * vectorShare(line) * per_us);
   return more * operations / (vectorShare(layout == kChannelsLast ? channels : layout.block) * per_us);
 }
 
-double LayoutPrices::pass(int64_t bytes, bool turns) const {
+double LayoutCost::pass(int64_t bytes, bool turns) const {
   const double rate = chip_.bytesPerSecond(chip_.levelHolding(2 * static_cast<double>(bytes))) * 1e-6;
   const double turned = turns ? static_cast<double>(bytes) / sizeof(float) : 0;  // registers of 8-bit elements hold
                                                                                  // more of them
@@ -121,8 +121,7 @@ double LayoutPrices::pass(int64_t bytes, bool turns) const {
   return chip_.prices().steps().phase_cycles() / cyclesPerUs() + moved;
 }
 
-double LayoutPrices::shuffle(int64_t bytes, int64_t elements, int64_t digit, ChannelLayout from,
-                             ChannelLayout to) const {
+double LayoutCost::shuffle(int64_t bytes, int64_t elements, int64_t digit, ChannelLayout from, ChannelLayout to) const {
   const bool planes_read = from == kChannelsFirst, planes_written = to == kChannelsFirst;
   if (!planes_read && !planes_written) return pass(bytes, digit == 1);
   const bool alone = planes_read != planes_written && digit >= lanes();

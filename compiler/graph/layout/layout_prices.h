@@ -14,9 +14,9 @@ namespace tessera::compiler {
 /// Compute: operations over the unit's rate, scaled by the fraction of a vector (or matrix) instruction that the
 /// innermost channels fill, and by v1::Prices.Layouts. Memory: bytes over the bandwidth of the innermost level that
 /// holds them, and at most the bytes per cycle of a transpose.
-class LayoutPrices {
+class LayoutCost {
  public:
-  explicit LayoutPrices(const Chip& chip) : chip_(chip), prices_(chip.prices().layouts()) {}
+  explicit LayoutCost(const Chip& chip) : chip_(chip), prices_(chip.prices().layouts()) {}
 
   /// f32 lanes of a vector register.
   int64_t lanes() const { return chip_.lanes(); }

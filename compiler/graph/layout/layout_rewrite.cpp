@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -144,7 +144,7 @@ bool Splitter::fillingIsSafe() {
     // The fill of a summed loop must contribute zero, as a zero-filled constant factor does.
     const bool zero = isProduct(op_) && llvm::any_of(llvm::seq<size_t>(0, 2), [&](size_t input) {
                         return forms_[input].kind == OperandForm::kConstant && maps[input].isFunctionOfDim(loop) &&
-                               !turnsSign(op_, static_cast<unsigned>(input));
+                               !flipsSignBit(op_, static_cast<unsigned>(input));
                       });
     if (!zero) return false;
   }

@@ -1,9 +1,9 @@
 #include "compiler/graph/layout/layout_roles.h"
 
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
 #include "compiler/graph/layout/layout_rewrite.h"
 
 namespace tessera::compiler {

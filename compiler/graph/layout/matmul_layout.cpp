@@ -2,11 +2,11 @@
 
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/layout/compute_whole.h"
+#include "compiler/graph/layout/whole_block_readers.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 namespace tessera::compiler {
@@ -71,7 +71,7 @@ bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, c
   });
   const double saved =
       productUs(chip, rows, depth, columns, columns / width * lanes) - productUs(chip, rows, depth, filled, filled);
-  const double pass = fusion::betweenSteps(chip, static_cast<double>(rows * columns) * sizeof(float)) * 1e6;
+  const double pass = fusion::roundTripSeconds(chip, static_cast<double>(rows * columns) * sizeof(float)) * 1e6;
   return saved > (in_place ? 0 : pass);
 }
 
@@ -145,7 +145,7 @@ bool packMatmul(GenericOp op, const Chip& chip) {
     op.getResult(0).replaceAllUsesWith(cut.getResult());
     op.erase();
     const llvm::ArrayRef<int64_t> whole = cut.getSourceType().getShape();
-    while (GenericOp follower = followerOf(cut.getResult(), whole)) cut = cutBehind(follower, cut);
+    while (GenericOp follower = followerOf(cut.getResult(), whole)) cut = sinkSlice(follower, cut);
     return true;
   }
   op.getResult(0).replaceAllUsesWith(result);

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
+#include "compiler/graph/analysis/multiply_accumulate.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
 #include "compiler/ir/workload.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -31,7 +31,7 @@ std::optional<DenseValue> knownSigned(GenericOp op, ConstantEvaluator& constants
 
 }  // namespace
 
-double shareOfWidePairs(llvm::ArrayRef<int8_t> elements) {
+double widePairFraction(llvm::ArrayRef<int8_t> elements) {
   constexpr size_t kRun = 64;
   int64_t runs = 0, wide = 0;
   for (size_t begin = 0; begin < elements.size(); begin += kRun, ++runs) {
@@ -59,7 +59,7 @@ bool hasNarrowPairs(GenericOp op, unsigned along, ConstantEvaluator& constants) 
       for (int64_t i = 0; i < inner; ++i)
         interleaved[((o * groups + k / kGroup) * inner + i) * kGroup + k % kGroup] =
             elements[(o * steps + k) * inner + i];
-  return shareOfWidePairs(interleaved) <= kMostWide;
+  return widePairFraction(interleaved) <= kMostWide;
 }
 
 int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>& weights) {
@@ -70,7 +70,7 @@ int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector
     const auto known = knownSigned(op, constants);
     if (!known || known->width != 1) continue;
     const auto* elements = reinterpret_cast<const int8_t*>(known->data);
-    if (shareOfWidePairs({elements, static_cast<size_t>(known->elements())}) > kMostWide) continue;
+    if (widePairFraction({elements, static_cast<size_t>(known->elements())}) > kMostWide) continue;
     op->setAttr(kNarrowPairs, mlir::UnitAttr::get(op.getContext()));
     ++count;
   }

@@ -19,6 +19,6 @@ int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector
 bool hasNarrowPairs(mlir::linalg::GenericOp op, unsigned along, ConstantEvaluator& constants);
 
 /// Returns the fraction of runs of 64 elements, which the columns of a tile read together, that contain such a pair.
-double shareOfWidePairs(llvm::ArrayRef<int8_t> elements);
+double widePairFraction(llvm::ArrayRef<int8_t> elements);
 
 }  // namespace tessera::compiler

@@ -1,9 +1,9 @@
 #include "compiler/graph/layout/widen_products.h"
 
+#include "compiler/graph/analysis/each_element.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/each_element.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/summary.h"
 #include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/layout/layout_prices.h"
 #include "compiler/graph/layout/narrow_pairs.h"
@@ -39,7 +39,7 @@ bool multipliesSixteenBits(const Chip& chip) {
 }
 
 Value widenedElement(OpBuilder& b, mlir::Location loc, Value element, const NarrowInput& input) {
-  if (input.flipped) element = turnedSign(b, loc, element);
+  if (input.flipped) element = flipSignBit(b, loc, element);
   if (input.is_signed) return arith::ExtSIOp::create(b, loc, b.getI16Type(), element);
   return arith::ExtUIOp::create(b, loc, b.getI16Type(), element);
 }
@@ -61,14 +61,14 @@ Value widened(OpBuilder& b, mlir::Location loc, Value tensor, const NarrowInput&
   if (auto view = tensor.getDefiningOp<mlir::tensor::CollapseShapeOp>())
     return mlir::tensor::CollapseShapeOp::create(b, loc, type, widened(b, loc, view.getSrc(), input),
                                                  view.getReassociationIndices());
-  return eachElement(b, loc, tensor, b.getI16Type(), [&](OpBuilder& inner, mlir::Location at, Value element) {
+  return mapElements(b, loc, tensor, b.getI16Type(), [&](OpBuilder& inner, mlir::Location at, Value element) {
     return widenedElement(inner, at, element, input);
   });
 }
 
 /// Whether the faster multiplication outweighs reading twice the weight bytes and a pass over the activation.
 bool pays(GenericOp op, unsigned weights, const Chip& chip) {
-  const LayoutPrices prices(chip);
+  const LayoutCost prices(chip);
   const double saved = (kTakenApart - kWide) * static_cast<double>(flopsOf(op)) / chip.operationsPerSecond() * 1e6;
   auto elementsOf = [&](unsigned input) {
     return mlir::cast<RankedTensorType>(op.getDpsInputs()[input].getType()).getNumElements();

@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/graph/facts/bytes_behind.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/rows.h"
-#include "compiler/graph/plan/written_over.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/underlying_bytes.h"
+#include "compiler/graph/analysis/used_rows.h"
+#include "compiler/graph/plan/in_place_results.h"
 #include "compiler/ir/workload.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -69,12 +69,12 @@ bool BufferPlan::placeConcat(mlir::tensor::ConcatOp concat) {
     if (type.getDimSize(d) != 1) return false;
   }
   // An output has a buffer of its caller, which parts could not share.
-  if (output_of_.contains(concat.getResult()) || borderType(type) != type) return false;
+  if (output_of_.contains(concat.getResult()) || interfaceType(type) != type) return false;
   llvm::DenseSet<Value> seen;
   int64_t offset = 0;
   for (Value part : concat.getInputs()) {
     // A part that is itself a view belongs to the value it views.
-    Value root = rootOf(part);
+    Value root = viewSource(part);
     // A part must be written by a step, once, and begin at an aligned address.
     mlir::Operation* producer = root.getDefiningOp();
     if (!producer || kindOf(producer) == OpKind::kCloned || kindOf(producer) == OpKind::kSlice ||
@@ -85,7 +85,7 @@ bool BufferPlan::placeConcat(mlir::tensor::ConcatOp concat) {
   }
   offset = 0;
   for (Value part : concat.getInputs()) {
-    part_of_[rootOf(part)] = {concat.getResult(), offset};
+    part_of_[viewSource(part)] = {concat.getResult(), offset};
     offset += tensorBytes(part.getType());
   }
   return true;
@@ -121,7 +121,7 @@ void BufferPlan::findLastUses(llvm::ArrayRef<PendingStep> steps, llvm::ArrayRef<
     for (Value argument : pending.outlined.arguments) {
       // Reading a part keeps every enclosing result alive.
       // Every enclosing concatenation lives as long as its part is read.
-      for (Value root = rootOf(argument); root; root = part_of_.lookup(root).whole) {
+      for (Value root = viewSource(argument); root; root = part_of_.lookup(root).whole) {
         last_use_[root] = static_cast<int>(step);
       }
     }
@@ -146,9 +146,9 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
   });
   if (compute != 1) return -1;
   auto type = mlir::cast<RankedTensorType>(pending.results[0].getType());
-  if (borderType(type) != type) return -1;
+  if (interfaceType(type) != type) return -1;
   for (mlir::OpOperand* input : generic.getDpsInputOperands()) {
-    Value root = rootOf(input->get());
+    Value root = viewSource(input->get());
     auto it = storage_of_.find(root);
     if (it == storage_of_.end() || storages_[it->second].kind != v1::Buffer::ARENA) continue;
     const Storage& storage = storages_[it->second];
@@ -157,8 +157,8 @@ int BufferPlan::storageInPlace(const PendingStep& pending, int step) const {
     if (input_type.getShape() != type.getShape() || tensorBytes(input_type) != tensorBytes(type)) continue;
     // Every read of these bytes must be at the point being written.
     const bool aligned_reads = llvm::all_of(generic->getOpOperands(), [&](mlir::OpOperand& other) {
-      return !mlir::isa<RankedTensorType>(other.get().getType()) || bytesBehind(other.get()) != root ||
-             (rootOf(other.get()) == root && isIdentityAccess(generic, &other));
+      return !mlir::isa<RankedTensorType>(other.get().getType()) || underlyingBytes(other.get()) != root ||
+             (viewSource(other.get()) == root && isIdentityAccess(generic, &other));
     });
     if (aligned_reads && !generic.getRegion()
                               .walk([](mlir::tensor::ExtractOp) { return mlir::WalkResult::interrupt(); })
@@ -176,8 +176,8 @@ int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
   if (pending.results.size() != 1 || pending.outlined.chain || pending.loop) return -1;
   const llvm::ArrayRef<Value> arguments = pending.outlined.arguments;
   mlir::func::FuncOp function = *pending.outlined.function;
-  for (const unsigned addend : addendsOf(function)) {
-    const Value root = rootOf(arguments[addend]);
+  for (const unsigned addend : overwritableArguments(function)) {
+    const Value root = viewSource(arguments[addend]);
     const auto found = storage_of_.find(root);
     if (found == storage_of_.end()) continue;
     const Storage& storage = storages_[found->second];
@@ -187,12 +187,12 @@ int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
       continue;
     // Overwriting is safe only if the product reads nothing else in this memory.
     const bool read_elsewhere = llvm::any_of(llvm::enumerate(arguments), [&](auto other) {
-      const auto at = storage_of_.find(rootOf(other.value()));
-      return other.index() != addend && (bytesBehind(other.value()) == root || at == storage_of_.end() ||
+      const auto at = storage_of_.find(viewSource(other.value()));
+      return other.index() != addend && (underlyingBytes(other.value()) == root || at == storage_of_.end() ||
                                          at->second == found->second || storages_[at->second].parent == found->second);
     });
     if (read_elsewhere) continue;
-    const std::string why_not = whyWrittenEarly(function, chip_);
+    const std::string why_not = whyNotInPlace(function, chip_);
     const std::string saved = absl::StrFormat("%.2f MB", static_cast<double>(bytes) / 1e6);
     // Decisions also tell when it would have been possible, and what it costs.
     v1::Decision& decision = decisions_.emplace_back();
@@ -213,7 +213,7 @@ int BufferPlan::storageOfAddend(const PendingStep& pending, int step) {
     decision.set_reason(absl::StrCat("written over what is added, which is read here for the last time: ", saved,
                                      " less alive at once"));
     mlir::Builder builder(function.getContext());
-    function.setResultAttr(0, kWrittenOver, builder.getI64IntegerAttr(addend));
+    function.setResultAttr(0, kMayAlias, builder.getI64IntegerAttr(addend));
     // The kernel must know, because it must not initialize what it adds to.
     return found->second;
   }
@@ -227,7 +227,7 @@ void BufferPlan::assignResults(const PendingStep& pending, int step) {
   int in_place = is_part || is_output ? -1 : storageInPlace(pending, step);
   if (!is_part && !is_output && in_place < 0) in_place = storageOfAddend(pending, step);
   for (Value value : pending.results) {
-    auto border = borderType(mlir::cast<RankedTensorType>(value.getType()));
+    auto border = interfaceType(mlir::cast<RankedTensorType>(value.getType()));
     if (auto output = output_of_.find(value); output != output_of_.end()) {
       Storage storage{.kind = v1::Buffer::OUTPUT, .index = output->second, .spec = model_.outputs[output->second]};
       storage_of_[value] = newStorage(std::move(storage));

@@ -2,8 +2,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/graph/facts/bytes_behind.h"
-#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/underlying_bytes.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -43,7 +43,7 @@ Value copyOf(mlir::OpBuilder& builder, mlir::Location location, Value value) {
 
 /// Whether no step writes the value, because its readers recompute it or read a larger tensor.
 bool hasNoMemory(Value value) {
-  mlir::Operation* producer = rootOf(value).getDefiningOp();
+  mlir::Operation* producer = viewSource(value).getDefiningOp();
   const OpKind kind = producer ? kindOf(producer) : OpKind::kOpaque;
   return kind == OpKind::kSlice || kind == OpKind::kCloned;
 }
@@ -135,7 +135,7 @@ ImportedModel modelOf(mlir::func::FuncOp body, const ImportedModel& model) {
 
 }  // namespace
 
-std::vector<v1::Choice> pinsOutsideOfLoops(mlir::func::FuncOp main, const std::vector<v1::Choice>& pins) {
+std::vector<v1::Choice> pinsOutsideLoops(mlir::func::FuncOp main, const std::vector<v1::Choice>& pins) {
   const llvm::SmallVector<LoopOp> loops = loopsOf(main);
   std::vector<v1::Choice> outside;
   for (const v1::Choice& pin : pins) {

@@ -15,7 +15,7 @@ using LoopPlans = std::vector<std::pair<LoopOp, PlannedGraph>>;
 
 /// Returns the pins that are not for places in loop bodies of `main`. The name of such a place begins with the body's
 /// name and ": ".
-std::vector<v1::Choice> pinsOutsideOfLoops(mlir::func::FuncOp main, const std::vector<v1::Choice>& pins);
+std::vector<v1::Choice> pinsOutsideLoops(mlir::func::FuncOp main, const std::vector<v1::Choice>& pins);
 
 /// Plans the bodies of all loops, nested ones included, and removes them from the model's module. First gives a loop's
 /// operands memory of their own where they have none: constants and slices become part of the body if it reads them

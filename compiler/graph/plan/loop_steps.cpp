@@ -1,6 +1,6 @@
 #include "compiler/graph/plan/loop_steps.h"
 
-#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/analysis/element_type.h"
 
 namespace tessera::compiler {
 namespace {

@@ -1,6 +1,6 @@
 #include "compiler/graph/plan/outline.h"
 
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -75,7 +75,7 @@ void Outliner::map(Value value) {
   }
   auto type = mlir::cast<RankedTensorType>(value.getType());
   mlir::func::FuncOp function = *outlined_.function;
-  Value argument = function.getBody().front().addArgument(borderType(type), value.getLoc());
+  Value argument = function.getBody().front().addArgument(interfaceType(type), value.getLoc());
   outlined_.arguments.push_back(value);
   // Booleans cross the border as bytes.
   if (argument.getType() != type) {
@@ -107,7 +107,7 @@ OutlinedGroup Outliner::run() {
   for (Value value : group_.results) {
     Value result = mapping_.lookup(value);
     auto type = mlir::cast<RankedTensorType>(value.getType());
-    if (RankedTensorType border = borderType(type); border != type) {
+    if (RankedTensorType border = interfaceType(type); border != type) {
       result = buildMap(builder_, value.getLoc(), result, border, [](OpBuilder& inner, Location at, Value element) {
         return mlir::arith::ExtUIOp::create(inner, at, inner.getI8Type(), element);
       });
@@ -122,7 +122,7 @@ OutlinedGroup Outliner::run() {
 
 }  // namespace
 
-RankedTensorType borderType(RankedTensorType type) {
+RankedTensorType interfaceType(RankedTensorType type) {
   if (!type.getElementType().isInteger(1)) return type;
   return RankedTensorType::get(type.getShape(), mlir::IntegerType::get(type.getContext(), 8));
 }

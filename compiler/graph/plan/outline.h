@@ -28,6 +28,6 @@ OutlinedGroup outlineGroup(const Group& group);
 mlir::OwningOpRef<mlir::func::FuncOp> makeCopyFunction(mlir::Location location, mlir::RankedTensorType type);
 
 /// Returns the type of a value as an argument or result of a workload.
-mlir::RankedTensorType borderType(mlir::RankedTensorType type);
+mlir::RankedTensorType interfaceType(mlir::RankedTensorType type);
 
 }  // namespace tessera::compiler

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/graph.h"
 #include "compiler/graph/passes.h"
 #include "llvm/Support/raw_ostream.h"

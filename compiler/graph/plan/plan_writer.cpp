@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/graph/facts/bytes_behind.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/rows.h"
-#include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/graph/facts/summary.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/stage_attributes.h"
+#include "compiler/graph/analysis/summary.h"
+#include "compiler/graph/analysis/underlying_bytes.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/plan/buffer_plan.h"
 #include "compiler/graph/plan/loop_steps.h"
 #include "compiler/graph/plan/outline.h"
@@ -62,7 +62,7 @@ class PlanWriter {
   std::map<std::string, int> workload_of_;
   llvm::DenseMap<mlir::Operation*, const PlannedGraph*> body_of_;  // of each loop
   llvm::DenseMap<mlir::Operation*, LoopMemory> loop_memory_;
-  std::optional<RowFacts> rows_;
+  std::optional<UsedRowAnalysis> rows_;
   PlannedGraph result_;
 };
 
@@ -74,7 +74,7 @@ void PlanWriter::assignOutputs() {
   }
   auto results = main_.getBody().front().getTerminator()->getOperands();
   for (auto [index, value] : llvm::enumerate(results)) {
-    Value root = rootOf(value);
+    Value root = viewSource(value);
     mlir::Operation* producer = root.getDefiningOp();
     if (producer && !made_by_group.contains(root)) {
       groups_.push_back({{producer}, {root}, {}});  // a constant: a step that writes it
@@ -228,7 +228,7 @@ void PlanWriter::writeLoop(const PendingStep& pending, const LoopMemory& own) {
   for (const Weight& weight : model_.weights) prepared = std::max(prepared, weight.prepared + 1);
   LoopWriter(result_, workload_of_, buffers_, prepared)
       .write(pending.loop, *body_of_.at(pending.loop), own, [&](Value value) {
-        return bufferOf(buffers_.storageOf(rootOf(value)), mlir::cast<RankedTensorType>(value.getType()));
+        return bufferOf(buffers_.storageOf(viewSource(value)), mlir::cast<RankedTensorType>(value.getType()));
       });
 }
 
@@ -241,13 +241,13 @@ void PlanWriter::writeSteps() {
     v1::Step* step = result_.plan.add_steps();
     step->set_name(pending.name);
     // Operands may need fewer rows for this step than for all their readers.
-    const RowsOfValues alongside =
-        index < groups_.size() ? rows_->alongside(groups_[index].ops, groups_[index].results) : RowsOfValues();
+    const UsedRowsOfValues usedByAll =
+        index < groups_.size() ? rows_->usedByAll(groups_[index].ops, groups_[index].results) : UsedRowsOfValues();
     auto types = pending.outlined.function->getArgumentTypes();
     // Operands: arguments, then the copy's target or the results.
     for (auto [argument, type] : llvm::zip_equal(pending.outlined.arguments, types)) {
-      step->add_operands(bufferOf(buffers_.storageOf(rootOf(argument)), mlir::cast<RankedTensorType>(type)));
-      writeRows(pending.copies_to >= 0 ? rows_->of(argument) : alongside.lookup(argument), *step);
+      step->add_operands(bufferOf(buffers_.storageOf(viewSource(argument)), mlir::cast<RankedTensorType>(type)));
+      writeRows(pending.copies_to >= 0 ? rows_->of(argument) : usedByAll.lookup(argument), *step);
     }
     auto result_types = pending.outlined.function->getResultTypes();
     if (pending.copies_to >= 0) {
@@ -256,7 +256,7 @@ void PlanWriter::writeSteps() {
       writeRows(rows_->of(pending.outlined.arguments[0]), *step);
     }
     for (Value value : pending.results) {
-      auto type = borderType(mlir::cast<RankedTensorType>(value.getType()));
+      auto type = interfaceType(mlir::cast<RankedTensorType>(value.getType()));
       step->add_operands(bufferOf(buffers_.storageOf(value), type));
       writeRows(rows_->of(value), *step);
     }
@@ -290,7 +290,7 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
   // Every value that a step reads must be written before: an error here is a bug of grouping.
   for (const PendingStep& pending : pending_) {
     for (Value argument : pending.outlined.arguments) {
-      if (buffers_.has(rootOf(argument))) continue;
+      if (buffers_.has(viewSource(argument))) continue;
       return failureStatus(v1::Failure::INTERNAL,
                            absl::StrCat("step \"", pending.name, "\" reads a value that no step writes"));
     }

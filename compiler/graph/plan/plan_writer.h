@@ -16,8 +16,8 @@ namespace tessera::compiler {
 /// Model outputs are written straight to the caller's buffers; an output that no group computes (an input passed
 /// through, a constant, a value returned twice) gets a copy step. A view shares its source's offset. Parts of a
 /// concatenation are computed in place. An elementwise step overwrites an operand that dies in it, and a product's step
-/// overwrites the operand that is added to its sums (written_over.h): decisions of kind "in-place". A loop becomes the
-/// steps of its body, whose plan is in `loops`.
+/// overwrites the operand that is added to its sums (in_place_results.h): decisions of kind "in-place". A loop becomes
+/// the steps of its body, whose plan is in `loops`.
 absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip,
                                        const LoopPlans& loops);
 

@@ -41,7 +41,7 @@ llvm::SetVector<int64_t> readOf(mlir::func::FuncOp main) {
   return read;
 }
 
-absl::Status compute(Weight& weight, const FoldedMemory& memory) {
+absl::Status compute(Weight& weight, const FoldedWeightStorage& memory) {
   int64_t budget = kPoints;
   std::optional<DenseValue> value = evaluate(*weight.derivation, budget);
   if (!value) {
@@ -77,7 +77,7 @@ absl::StatusOr<PlannedGraph::PreparedWeight> planOf(const Weight& weight, const 
 
 }  // namespace
 
-absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weights, const FoldedMemory& memory) {
+absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weights, const FoldedWeightStorage& memory) {
   for (const int64_t index : readOf(main)) {
     Weight& weight = weights[index];
     if (!weight.derivation || !weight.bytes.empty()) continue;
@@ -86,9 +86,11 @@ absl::Status computeDerived(mlir::func::FuncOp main, std::vector<Weight>& weight
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> settleWeights(mlir::func::FuncOp main,
-                                                                        std::vector<Weight>& weights, const Chip& chip,
-                                                                        const FoldedMemory& memory, bool prepare) {
+absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> selectPreparedWeights(mlir::func::FuncOp main,
+                                                                                std::vector<Weight>& weights,
+                                                                                const Chip& chip,
+                                                                                const FoldedWeightStorage& memory,
+                                                                                bool prepare) {
   const llvm::SetVector<int64_t> read = readOf(main);
   int64_t folded = 0;
   // Keyed by address, because weights may share sources.

@@ -1,8 +1,8 @@
 #include "compiler/graph/rewrites/absorb_transposes.h"
 
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/permutation.h"
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

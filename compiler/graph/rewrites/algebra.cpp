@@ -1,6 +1,6 @@
 #include "compiler/graph/rewrites/algebra.h"
 
-#include "compiler/graph/facts/counted_pattern.h"
+#include "compiler/graph/analysis/counted_pattern.h"
 #include "llvm/ADT/APFloat.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

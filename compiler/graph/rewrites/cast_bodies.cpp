@@ -1,5 +1,5 @@
 // Rules for conversions within the body of one operation.
-#include "compiler/graph/facts/counted_pattern.h"
+#include "compiler/graph/analysis/counted_pattern.h"
 #include "compiler/graph/rewrites/cast_rules.h"
 #include "llvm/ADT/APFloat.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

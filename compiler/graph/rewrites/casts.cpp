@@ -1,9 +1,9 @@
 #include "compiler/graph/rewrites/casts.h"
 
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/counted_pattern.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/counted_pattern.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "compiler/graph/rewrites/cast_rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

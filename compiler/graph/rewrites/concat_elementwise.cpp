@@ -1,5 +1,5 @@
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/rewrites/concat.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/Builders.h"

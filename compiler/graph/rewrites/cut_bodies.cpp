@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/ir/live_values.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/ir/register_pressure.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -81,7 +81,7 @@ class Body {
     line.next();
     for (Value result : results)
       if (!isFree(result)) line.use({0, result.getAsOpaquePointer()});
-    return line.mostAlive();
+    return line.maxLive();
   }
   int live() const { return live(0, size(), results()); }
 
@@ -186,7 +186,7 @@ std::pair<GenericOp, GenericOp> apply(GenericOp op, const Body& body, const Cut&
 
 }  // namespace
 
-std::vector<v1::Decision> cutBodies(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
+std::vector<v1::Decision> splitBodies(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices) {
   std::vector<v1::Decision> decisions;
   const int registers = chip.vectorRegisters();
   // A queue in program order, so that decisions come in that order, too.

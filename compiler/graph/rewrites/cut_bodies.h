@@ -12,6 +12,6 @@ namespace tessera::compiler {
 /// the point that the fewest values cross, if that moves less than spilling would (hardware adaptation, section 6.1.1).
 /// Returns a decision "cut" for every such body, cut or not. Both parts stay in one group; code generation counts live
 /// values in the same way and does not rejoin them.
-std::vector<v1::Decision> cutBodies(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices);
+std::vector<v1::Decision> splitBodies(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices);
 
 }  // namespace tessera::compiler

@@ -3,11 +3,11 @@
 #include <numeric>
 #include <optional>
 
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"

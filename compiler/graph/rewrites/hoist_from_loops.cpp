@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/ir/loop_op.h"
 #include "llvm/ADT/SetVector.h"

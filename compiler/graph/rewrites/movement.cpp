@@ -1,8 +1,8 @@
 // Rules for slices, concatenations and paddings of each other.
 #include "compiler/graph/rewrites/movement.h"
 
-#include "compiler/graph/facts/counted_pattern.h"
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/counted_pattern.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/rewrites/movement_rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

@@ -1,9 +1,9 @@
 // Rules for transposes that meet, cancel, or move past other operations.
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/counted_pattern.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/counted_pattern.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
 #include "compiler/graph/rewrites/movement_rules.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

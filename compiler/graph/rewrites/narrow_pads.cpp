@@ -57,7 +57,7 @@ bool narrow(PadOp pad) {
 
 }  // namespace
 
-int narrowPads(mlir::func::FuncOp main) {
+int dropUnitPadDimensions(mlir::func::FuncOp main) {
   int count = 0;
   for (auto pad : llvm::make_early_inc_range(main.getBody().front().getOps<PadOp>())) count += narrow(pad);
   return count;

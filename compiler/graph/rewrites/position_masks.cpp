@@ -3,8 +3,8 @@
 #include <cstring>
 #include <optional>
 
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/op_kind.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

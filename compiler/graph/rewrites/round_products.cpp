@@ -1,10 +1,10 @@
 #include "compiler/graph/rewrites/round_products.h"
 
+#include "compiler/graph/analysis/each_element.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/each_element.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -61,7 +61,7 @@ class Rounder {
         if (reader == rounding || mlir::isa<mlir::func::ReturnOp>(reader)) continue;
         if (reader->getBlock() != rounding->getBlock() || !rounding->isBeforeInBlock(reader)) continue;
         builder_.setInsertionPoint(reader);
-        use.set(eachElement(builder_, value.getLoc(), half, builder_.getF32Type(),
+        use.set(mapElements(builder_, value.getLoc(), half, builder_.getF32Type(),
                             [](OpBuilder& b, mlir::Location at, Value element) -> Value {
                               return arith::ExtFOp::create(b, at, b.getF32Type(), element);
                             }));
@@ -76,7 +76,7 @@ class Rounder {
     Value result = moved(value);
     if (!result) {
       builder_.setInsertionPointAfterValue(value);
-      result = eachElement(builder_, value.getLoc(), value, builder_.getBF16Type(),
+      result = mapElements(builder_, value.getLoc(), value, builder_.getBF16Type(),
                            [](OpBuilder& b, mlir::Location at, Value element) -> Value {
                              return arith::TruncFOp::create(b, at, b.getBF16Type(), element);
                            });

@@ -1,8 +1,8 @@
 #include "compiler/graph/rewrites/share_pads.h"
 
-#include "compiler/graph/facts/move_before.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/plain_pad.h"
+#include "compiler/graph/analysis/move_before.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/plain_pad.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
@@ -47,7 +47,7 @@ int share(Value value) {
   llvm::SmallVector<PadOp> pads;
   int others = 0;
   for (mlir::Operation* user : value.getUsers()) {
-    if (auto pad = mlir::dyn_cast<PadOp>(user); pad && isPlainPad(pad)) {
+    if (auto pad = mlir::dyn_cast<PadOp>(user); pad && isConstantPad(pad)) {
       pads.push_back(pad);
     } else if (auto reader = mlir::dyn_cast<mlir::linalg::LinalgOp>(user);
                reader && !llvm::is_contained(reader.getDpsInits(), value)) {

@@ -3,8 +3,8 @@
 #include <set>
 #include <vector>
 
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/op_kind.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/MapVector.h"
@@ -102,7 +102,7 @@ void readFromOperands(GenericOp op, llvm::ArrayRef<Number> numbers,
 
 }  // namespace
 
-int shareBodiesOfManyNumbers(mlir::func::FuncOp main) {
+int shareBodiesAcrossConstants(mlir::func::FuncOp main) {
   struct Member {
     GenericOp op;
     std::vector<Number> numbers;
@@ -135,7 +135,7 @@ int shareBodiesOfManyNumbers(mlir::func::FuncOp main) {
       for (const Number& number : member.numbers) values.push_back(number.value.getAsOpaquePointer());
       different.insert(std::move(values));
     }
-    if (different.size() <= static_cast<size_t>(kMostEqualButForNumbers)) continue;
+    if (different.size() <= static_cast<size_t>(kMaxBodiesBeforeSharing)) continue;
     // Numbers that are equal everywhere stay constants.
     std::vector<bool> differs(key.second, false);
     for (const Member& member : members)

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"

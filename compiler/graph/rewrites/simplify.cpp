@@ -1,6 +1,6 @@
 #include "compiler/graph/rewrites/simplify.h"
 
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/rewrites/common_values.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

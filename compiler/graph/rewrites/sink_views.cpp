@@ -1,6 +1,6 @@
 #include "compiler/graph/rewrites/sink_views.h"
 
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/Transforms.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

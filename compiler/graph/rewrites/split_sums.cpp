@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/graph/facts/summary.h"
-#include "compiler/target/dealt.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/stage_attributes.h"
+#include "compiler/graph/analysis/summary.h"
+#include "compiler/target/load_balance.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -71,7 +71,7 @@ bool reusesAll(GenericOp op) {
 
 std::optional<Sum> sumOf(GenericOp op) {
   if (op.getNumReductionLoops() == 0 || op.getNumDpsInits() != 1 || op.hasIndexSemantics() || op->hasAttr(kStageOf) ||
-      isLeftToInstruction(op) || op.getNumDpsInputs() == 0)
+      usesDotProductInstruction(op) || op.getNumDpsInputs() == 0)
     return std::nullopt;
   Sum sum{.op = op, .combiner = combinerOf(op), .product = reusesAll(op)};
   const AffineMap written = op.getIndexingMapsArray().back();
@@ -190,7 +190,7 @@ class SplitPrices {
     return ceilDiv(ceilDiv(sum_.results, chip_.lanes()), sum_.product ? kOfProduct : vectors);
   }
   /// Returns the busiest core's share of equal pieces.
-  double busiest(int64_t pieces) const { return dealtUnevenly(pieces, chip_.cores()) / chip_.cores(); }
+  double busiest(int64_t pieces) const { return loadImbalance(pieces, chip_.cores()) / chip_.cores(); }
 
   const Sum& sum_;
   const Chip& chip_;

@@ -2,12 +2,12 @@
 
 #include <optional>
 
+#include "compiler/graph/analysis/channel_block.h"
+#include "compiler/graph/analysis/move_before.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/returned.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/channel_block.h"
-#include "compiler/graph/facts/move_before.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/returned.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"

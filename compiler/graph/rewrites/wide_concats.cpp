@@ -7,7 +7,7 @@
 
 namespace tessera::compiler {
 
-int cutWideConcats(mlir::func::FuncOp main) {
+int splitWideConcats(mlir::func::FuncOp main) {
   constexpr size_t kMost = kMostConcatOperands;
   int count = 0;
   for (auto concat : main.getBody().front().getOps<mlir::tensor::ConcatOp>()) {

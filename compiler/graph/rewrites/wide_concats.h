@@ -11,6 +11,6 @@ constexpr int kMostConcatOperands = 32;
 /// Turns a concatenation of more operands into a tree: kMostConcatOperands neighbours each, then their results. Equal
 /// parts have equal kernels, and if the parts of a stage are contiguous, the next stage copies nothing
 /// (BufferPlan::placeConcat). Returns the number of concatenations cut.
-int cutWideConcats(mlir::func::FuncOp main);
+int splitWideConcats(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

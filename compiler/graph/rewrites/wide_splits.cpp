@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -88,7 +88,7 @@ void cut(mlir::OpBuilder& b, Value source, const Part& part, const std::multimap
 
 }  // namespace
 
-int cutWideSplits(mlir::func::FuncOp main) {
+int stageWideSplits(mlir::func::FuncOp main) {
   mlir::Block& body = main.getBody().front();
   llvm::MapVector<Value, std::map<Part, std::multimap<int64_t, ExtractSliceOp>>> slices;  // by offset
   for (auto slice : body.getOps<ExtractSliceOp>()) {

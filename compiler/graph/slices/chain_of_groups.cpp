@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/permutation.h"
-#include "compiler/graph/facts/summary.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/permutation.h"
+#include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/layout/interleave_products.h"
 #include "compiler/graph/slices/softmax_of_groups.h"
 #include "llvm/ADT/SetVector.h"

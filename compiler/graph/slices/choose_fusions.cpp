@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/selection.h"
-#include "compiler/graph/facts/summary.h"
+#include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/slices/fuse_chains.h"
 #include "compiler/graph/slices/stage_movement.h"
 #include "compiler/graph/slices/tile_regions.h"
@@ -16,22 +16,22 @@
 namespace tessera::compiler {
 namespace {
 
-/// Gain assumed for candidates that lose, with fusion::Merging::kWhereverItCan.
+/// Gain assumed for candidates that lose, with fusion::Merging::kWheneverPossible.
 constexpr double kNextToNothing = 1e-9;
 /// Fraction of all gains below which a difference is a rounding error.
 constexpr double kLeastTold = 1e-6;
 
-bool isRegion(const FusionOffer& offer) { return offer.decision.kind() == kRegionChoice; }
+bool isRegion(const FusionCandidate& offer) { return offer.decision.kind() == kRegionChoice; }
 
 class FusionChooser {
  public:
-  FusionChooser(std::vector<Group>& groups, std::vector<FusionOffer> offers, GraphChoices& choices)
+  FusionChooser(std::vector<Group>& groups, std::vector<FusionCandidate> offers, GraphChoices& choices)
       : groups_(groups),
         choices_(choices),
         offers_(std::move(offers)),
         taken_by_(groups.size(), -1),
         goes_on_(groups.size(), false) {
-    for (const FusionOffer& offer : offers_) {
+    for (const FusionCandidate& offer : offers_) {
       if (!offer.wanted || isRegion(offer) || offer.pinned == kApart) continue;
       for (const int group : offer.groups) goes_on_[group] = goes_on_[group] || group != offer.groups.back();
     }
@@ -58,7 +58,7 @@ class FusionChooser {
 
  private:
   bool isTaken(int offer) const { return taken_by_[offers_[offer].groups.back()] == offer; }
-  bool isFree(const FusionOffer& offer) const {
+  bool isFree(const FusionCandidate& offer) const {
     return std::ranges::all_of(offer.groups, [&](int group) { return taken_by_[group] < 0; });
   }
   void take(int offer) {
@@ -66,20 +66,20 @@ class FusionChooser {
   }
 
   void takePinned();
-  bool waits(const FusionOffer& offer) const;
+  bool waits(const FusionCandidate& offer) const;
   std::vector<int> openOffers(std::optional<bool> waiting) const;
   fusion::Selection select(const std::vector<int>& open) const;
   double takeBest(bool waiting);
   void summarize(const fusion::Selection& together, double gain);
   std::vector<bool> toTell() const;
-  std::string subjectOf(const FusionOffer& offer) const;
-  std::string whyNot(const FusionOffer& offer) const;
+  std::string subjectOf(const FusionCandidate& offer) const;
+  std::string whyNot(const FusionCandidate& offer) const;
   void addPrices(int at, v1::Choice& made) const;
   v1::Decision settle(int at);
 
   std::vector<Group>& groups_;
   GraphChoices& choices_;
-  std::vector<FusionOffer> offers_;
+  std::vector<FusionCandidate> offers_;
   std::vector<int> taken_by_;  // by group
   std::vector<bool> goes_on_;  // by group: an available candidate contains it before its last group
   std::optional<v1::Decision> summary_;
@@ -88,7 +88,7 @@ class FusionChooser {
 /// Takes candidates that a pin fuses; a second pin on the same group is refused.
 void FusionChooser::takePinned() {
   for (size_t i = 0; i < offers_.size(); ++i) {
-    const FusionOffer& offer = offers_[i];
+    const FusionCandidate& offer = offers_[i];
     if (!offer.wanted || offer.pinned != kFused) continue;
     if (isFree(offer)) {
       take(static_cast<int>(i));
@@ -100,15 +100,15 @@ void FusionChooser::takePinned() {
 
 /// Whether another candidate continues from the normalized rows at the end of this one: fusing that one removes the
 /// rows.
-bool FusionChooser::waits(const FusionOffer& offer) const {
-  return offer.stops_at_rows && goes_on_[offer.groups.back()];
+bool FusionChooser::waits(const FusionCandidate& offer) const {
+  return offer.ends_in_normalized_rows && goes_on_[offer.groups.back()];
 }
 
 /// Returns positions of candidates that are still available; with `waiting`, only those with waits() == *waiting.
 std::vector<int> FusionChooser::openOffers(std::optional<bool> waiting) const {
   std::vector<int> open;
   for (size_t i = 0; i < offers_.size(); ++i) {
-    const FusionOffer& offer = offers_[i];
+    const FusionCandidate& offer = offers_[i];
     if (offer.wanted && offer.pinned.empty() && isFree(offer) && (!waiting || waits(offer) == *waiting))
       open.push_back(static_cast<int>(i));
   }
@@ -159,7 +159,7 @@ std::vector<bool> FusionChooser::toTell() const {
   for (size_t i = 0; i < offers_.size();) {
     // The order of preference among the forms of a site.
     auto rank = [&](size_t at) {
-      const FusionOffer& offer = offers_[at];
+      const FusionCandidate& offer = offers_[at];
       return std::tuple(isTaken(static_cast<int>(at)), !offer.pinned.empty(), offer.wanted, offer.gain_us);
     };
     size_t end = i, best = i;
@@ -176,7 +176,7 @@ std::vector<bool> FusionChooser::toTell() const {
   std::vector<int> left;
   std::vector<fusion::Offer> regions;
   for (const int other : others) {
-    const FusionOffer& offer = offers_[other];
+    const FusionCandidate& offer = offers_[other];
     const bool eligible = std::ranges::none_of(
         offer.groups, [&](int group) { return covered[group] || (!offer.wanted && taken_by_[group] >= 0); });
     if (!eligible) continue;
@@ -188,14 +188,14 @@ std::vector<bool> FusionChooser::toTell() const {
 }
 
 /// Call before selections are applied, which moves operations.
-std::string FusionChooser::subjectOf(const FusionOffer& offer) const {
+std::string FusionChooser::subjectOf(const FusionCandidate& offer) const {
   std::vector<mlir::Operation*> operations;
   for (const int group : offer.groups) llvm::append_range(operations, groups_[group].ops);
   return operationsText(operations);
 }
 
 /// For a candidate that could be taken.
-std::string FusionChooser::whyNot(const FusionOffer& offer) const {
+std::string FusionChooser::whyNot(const FusionCandidate& offer) const {
   std::set<int> others;
   for (const int group : offer.groups)
     if (taken_by_[group] >= 0) others.insert(taken_by_[group]);
@@ -208,7 +208,7 @@ std::string FusionChooser::whyNot(const FusionOffer& offer) const {
 
 /// Fusing a rejected candidate removes those that were taken instead.
 void FusionChooser::addPrices(int at, v1::Choice& made) const {
-  const FusionOffer& offer = offers_[at];
+  const FusionCandidate& offer = offers_[at];
   const v1::FusionProfit& profit = offer.decision.profit();
   made.set_subject(offer.choice.subject());
   made.set_error(offer.error);
@@ -227,7 +227,7 @@ void FusionChooser::addPrices(int at, v1::Choice& made) const {
 
 /// Completes the decision and the choice of a reported candidate, and merges its groups if it is taken.
 v1::Decision FusionChooser::settle(int at) {
-  FusionOffer& offer = offers_[at];
+  FusionCandidate& offer = offers_[at];
   v1::Decision& decision = offer.decision;
   const bool taken = isTaken(at);
   if (offer.wanted && !taken) decision.set_reason(absl::StrCat(decision.reason(), whyNot(offer)));
@@ -250,19 +250,19 @@ v1::Decision FusionChooser::settle(int at) {
 }  // namespace
 
 /// A chain replaces a region of the same groups. Sites of different kinds get different numbers.
-std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                      fusion::Merging merging, const RowFacts* rows) {
-  std::vector<FusionOffer> offers = chainOffers(groups, chip, choices, merging, rows);
+std::vector<FusionCandidate> fusionCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                              fusion::Merging merging, const UsedRowAnalysis* rows) {
+  std::vector<FusionCandidate> offers = chainCandidates(groups, chip, choices, merging, rows);
   std::set<std::vector<int>> chains;
-  for (const FusionOffer& chain : offers)
+  for (const FusionCandidate& chain : offers)
     if (chain.decision.profit().fused_us() > 0) chains.insert(chain.groups);
   int sites = offers.empty() ? 0 : offers.back().site + 1;
-  for (FusionOffer& moved : stageMovementOffers(groups, chip, choices, merging)) {
+  for (FusionCandidate& moved : stageMovementCandidates(groups, chip, choices, merging)) {
     moved.site += sites;
     offers.push_back(std::move(moved));
   }
   sites = offers.empty() ? 0 : offers.back().site + 1;
-  for (FusionOffer& region : regionOffers(groups, chip, choices, merging, rows)) {
+  for (FusionCandidate& region : regionCandidates(groups, chip, choices, merging, rows)) {
     if (chains.contains(region.groups)) {
       if (region.pinned == kFused)
         choices.refuse(kRegionChoice, region.choice.place(), "a chain is priced for the same groups", kApart);
@@ -275,8 +275,8 @@ std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Ch
 }
 
 std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                        fusion::Merging merging, const RowFacts* rows) {
-  return FusionChooser(groups, fusionOffers(groups, chip, choices, merging, rows), choices).run();
+                                        fusion::Merging merging, const UsedRowAnalysis* rows) {
+  return FusionChooser(groups, fusionCandidates(groups, chip, choices, merging, rows), choices).run();
 }
 
 }  // namespace tessera::compiler

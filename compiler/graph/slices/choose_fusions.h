@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/choices.h"
-#include "compiler/graph/facts/rows.h"
 #include "compiler/graph/plan/groups.h"
-#include "compiler/graph/slices/fusion_offer.h"
+#include "compiler/graph/slices/fusion_candidate.h"
 #include "compiler/target/chip.h"
 #include "tessera/v1/plan.pb.h"
 
@@ -14,10 +14,10 @@ namespace tessera::compiler {
 
 /// Returns all candidate chains (fuse_chains.h) and regions (tile_regions.h) of the groups. If a chain has exactly the
 /// groups of a region, only the chain is returned, since its prices model products better.
-std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                      fusion::Merging merging, const RowFacts* rows);
+std::vector<FusionCandidate> fusionCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                              fusion::Merging merging, const UsedRowAnalysis* rows);
 
-/// Selects the candidates (fusionOffers) that together gain most beyond the errors of their prices
+/// Selects the candidates (fusionCandidates) that together gain most beyond the errors of their prices
 /// (fusion/selection.h). Writes the slices (ChainTiling) into the groups. Returns every decision with its figures, in
 /// microseconds of one core. If too many candidates overlap for an exact selection, a last decision of kind "fusion"
 /// bounds what a better one could gain. A candidate that ends in normalized rows from which another candidate continues
@@ -27,6 +27,6 @@ std::vector<FusionOffer> fusionOffers(const std::vector<Group>& groups, const Ch
 /// of smaller sizes need.
 std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                         fusion::Merging merging = fusion::Merging::kWhereItPays,
-                                        const RowFacts* rows = nullptr);
+                                        const UsedRowAnalysis* rows = nullptr);
 
 }  // namespace tessera::compiler

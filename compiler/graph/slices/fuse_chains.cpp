@@ -8,10 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/decision.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/stage_attributes.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/stage_attributes.h"
 #include "compiler/graph/slices/chain_of_groups.h"
 #include "compiler/graph/slices/group_links.h"
 #include "compiler/graph/slices/group_profit.h"
@@ -47,7 +47,7 @@ struct Decided {
 class ChainFinder {
  public:
   ChainFinder(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging,
-              const RowFacts* facts)
+              const UsedRowAnalysis* facts)
       : groups_(groups),
         chip_(chip),
         choices_(choices),
@@ -57,7 +57,7 @@ class ChainFinder {
         links_(groups),
         graph_(regionGraphOf(groups)) {}
 
-  std::vector<FusionOffer> run();
+  std::vector<FusionCandidate> run();
 
  private:
   std::vector<Candidate> withMovement(const Candidate& candidate) const;
@@ -78,13 +78,13 @@ class ChainFinder {
   GraphChoices& choices_;
   fusion::Merging merging_;
   int64_t rows_;
-  const RowFacts* facts_;
+  const UsedRowAnalysis* facts_;
   const GroupLinks links_;
   const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
-  fusion::MovedAlone alone_;
+  fusion::UnfusedTraffic alone_;
   int site_ = 0;
-  std::vector<FusionOffer> offers_;
+  std::vector<FusionCandidate> offers_;
 };
 
 /// Returns the forms of the products with the movement of the first operand, of the last result, or of both: slices
@@ -177,7 +177,7 @@ void ChainFinder::declineWinograd(const Candidate& candidate) {
       if (auto saved = op->getAttrOfType<mlir::FloatAttr>(kSavedUs)) saved_by_blocks += saved.getValueAsDouble();
     if (group == candidate.groups.back()) continue;
     auto type = mlir::cast<mlir::RankedTensorType>(groups_[group].results[0].getType());
-    between += fusion::betweenSteps(
+    between += fusion::roundTripSeconds(
                    chip_, static_cast<double>(type.getNumElements() * bytesPerElement(type.getElementType()))) *
                1e6;
   }
@@ -202,7 +202,7 @@ std::string keyOf(const GroupChain& built) {
   }
   for (const fusion::Moved& moved : built.between.moved) absl::StrAppend(&key, " ", moved.tensor, moved.turned);
   for (const int tensor : built.between.left) absl::StrAppend(&key, "<", tensor);
-  absl::StrAppend(&key, fusion::contentOf(built.chain));
+  absl::StrAppend(&key, fusion::structuralKey(built.chain));
   return key;
 }
 
@@ -234,7 +234,7 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
     if (facts_) built.chain.loops[at.loop].fewest = ceilDiv(facts_->fewest(result, at.dimension), at.stride);
   }
   // Rows of products are cut in register tiles; batches, heads and rows of images one by one.
-  if (!built.windows && !fusion::separates(built.chain, cut.back())) built.chain.loops[cut.back()].multiple = rows_;
+  if (!built.windows && !fusion::isSeparating(built.chain, cut.back())) built.chain.loops[cut.back()].multiple = rows_;
   for (const int loop : cut) {
     int64_t& multiple = built.chain.loops[loop].multiple;
     multiple = std::lcm(multiple, vectorAlong(built.chain, loop, chip_));
@@ -278,7 +278,7 @@ bool ChainFinder::can(const Candidate& candidate, const fusion::ChainDecision& d
 
 bool ChainFinder::takes(const Candidate& candidate, const fusion::ChainDecision& decision) const {
   if (!can(candidate, decision)) return false;
-  return decision.fuse || merging_ == fusion::Merging::kWhereverItCan || candidate.pinned == kFused;
+  return decision.fuse || merging_ == fusion::Merging::kWheneverPossible || candidate.pinned == kFused;
 }
 
 /// Converts the slices to dimensions of the result, as code generation reads them.
@@ -310,14 +310,14 @@ v1::ChainTiling tilingOf(const Decided& decided) {
 /// Adds a candidate with its decision, its profit, and the merged group.
 void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   const fusion::ChainDecision& decision = decided.decision;
-  FusionOffer& offer = offers_.emplace_back();
+  FusionCandidate& offer = offers_.emplace_back();
   offer.groups = candidate.groups;
   offer.site = site_;
   offer.pinned = candidate.pinned;
   offer.possible = can(candidate, decision);
   offer.wanted = takes(candidate, decision);
   offer.error = decision.least;
-  offer.stops_at_rows = !links_.heavy(candidate.groups.back());
+  offer.ends_in_normalized_rows = !links_.heavy(candidate.groups.back());
   offer.choice.set_kind(kChainChoice);
   offer.choice.set_place(candidate.place);
   offer.choice.set_refusal(candidate.refusal);
@@ -377,7 +377,7 @@ bool ChainFinder::decide(Candidate candidate) {
   return possible || even;
 }
 
-std::vector<FusionOffer> ChainFinder::run() {
+std::vector<FusionCandidate> ChainFinder::run() {
   for (int group = 0; group < static_cast<int>(groups_.size()); ++group) {
     if (links_.heavy(group)) find(group);
   }
@@ -386,8 +386,8 @@ std::vector<FusionOffer> ChainFinder::run() {
 
 }  // namespace
 
-std::vector<FusionOffer> chainOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                     fusion::Merging merging, const RowFacts* rows) {
+std::vector<FusionCandidate> chainCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                             fusion::Merging merging, const UsedRowAnalysis* rows) {
   if (chip.levels().size() < 2) return {};  // there is no nearer memory
   return ChainFinder(groups, chip, choices, merging, rows).run();
 }

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/choices.h"
-#include "compiler/graph/facts/rows.h"
-#include "compiler/graph/slices/fusion_offer.h"
+#include "compiler/graph/slices/fusion_candidate.h"
 #include "compiler/target/chip.h"
 
 namespace tessera::compiler {
@@ -25,8 +25,8 @@ inline constexpr char kChainChoice[] = "fuse-chain";
 /// If runs may have less of a dimension (`rows`), large slices of it are priced with the unneeded work of such runs.
 ///
 /// Choices of kind "fuse-chain": "apart" for the products covers the forms with moved operands as well.
-std::vector<FusionOffer> chainOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                     fusion::Merging merging = fusion::Merging::kWhereItPays,
-                                     const RowFacts* rows = nullptr);
+std::vector<FusionCandidate> chainCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                             fusion::Merging merging = fusion::Merging::kWhereItPays,
+                                             const UsedRowAnalysis* rows = nullptr);
 
 }  // namespace tessera::compiler

@@ -1,9 +1,9 @@
 #include "compiler/graph/slices/group_links.h"
 
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/stage_attributes.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/stage_attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
@@ -13,7 +13,7 @@ using mlir::Operation;
 
 bool multiplies(Operation* op) {
   if (kindOf(op) != OpKind::kHeavy) return false;
-  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && isLeftToInstruction(generic))
+  if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op); generic && usesDotProductInstruction(generic))
     if (llvm::any_of(generic.getDpsInputs(), isKnownAtCompileTime)) return false;
   return llvm::any_of(mlir::cast<mlir::linalg::LinalgOp>(op).getBlock()->getOperations(),
                       [](Operation& inner) { return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner); });

@@ -21,7 +21,7 @@ v1::FusionProfit profitOfOne(const fusion::RegionGraph& graph, const std::vector
     for (const fusion::GraphNode::Input& input : graph.nodes[node].inputs) {
       const int maker = graph.producerOf(input.tensor);
       if (maker >= 0 && std::ranges::find(nodes, maker) != nodes.end())
-        pair = fusion::pairOf(graph, input.tensor, node);
+        pair = fusion::operatorPairText(graph, input.tensor, node);
     }
   }
   return profitMessage(pair, fusion::profitOf(graph, nodes, {nodes}, machine));

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/graph/facts/bytes_behind.h"
-#include "compiler/graph/facts/element_type.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/graph/facts/summary.h"
+#include "compiler/graph/analysis/element_type.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/stage_attributes.h"
+#include "compiler/graph/analysis/summary.h"
+#include "compiler/graph/analysis/underlying_bytes.h"
 #include "compiler/graph/slices/access_trace.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -35,7 +35,7 @@ bool reducesMaps(Operation* op) {
 
 class GraphWriter {
  public:
-  GraphWriter(const std::vector<Group>& groups, const RowFacts* rows) : groups_(groups), rows_(rows) {}
+  GraphWriter(const std::vector<Group>& groups, const UsedRowAnalysis* rows) : groups_(groups), rows_(rows) {}
 
   fusion::RegionGraph run() {
     for (const Group& group : groups_) add(group);
@@ -113,7 +113,7 @@ class GraphWriter {
         llvm::SetVector<Value> values(op->operand_begin(), op->operand_end());
         mlir::getUsedValuesDefinedAbove(op->getRegions(), values);
         for (Value value : values) {
-          Value source = bytesBehind(value);
+          Value source = underlyingBytes(value);
           Operation* producer = source.getDefiningOp();
           if (!mlir::isa<RankedTensorType>(source.getType()) || llvm::is_contained(group.ops, producer)) continue;
           if (!producer || kindOf(producer) != OpKind::kCloned) readWhole(node, source);
@@ -129,7 +129,7 @@ class GraphWriter {
     // The prices of regions do not model products that are left to instructions.
     if (llvm::any_of(group.ops, [](Operation* op) {
           auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op);
-          return generic && isLeftToInstruction(generic);
+          return generic && usesDotProductInstruction(generic);
         }))
       return false;
     std::vector<Operation*> ops = viewsBefore(group);
@@ -137,7 +137,7 @@ class GraphWriter {
     auto trace = AccessTrace::of(inProgramOrder(std::move(ops)));
     if (!trace.ok()) return false;
     for (const AccessTrace::Read& read : trace->reads()) {
-      if (bytesBehind(read.value) != read.value) return false;  // a slice
+      if (underlyingBytes(read.value) != read.value) return false;  // a slice
       const int tensor = tensorOf(read.value);
       // A further result of a group, represented by the first, may have another shape.
       if (!llvm::equal(graph_.tensors[tensor].shape, shapeOf(read.value))) return false;
@@ -170,7 +170,7 @@ class GraphWriter {
   }
 
   const std::vector<Group>& groups_;
-  const RowFacts* rows_;
+  const UsedRowAnalysis* rows_;
   fusion::RegionGraph graph_;
   llvm::DenseMap<Value, int> tensors_;
 };
@@ -190,7 +190,7 @@ std::vector<Operation*> viewsBefore(const Group& group) {
   return inProgramOrder({views.begin(), views.end()});
 }
 
-fusion::RegionGraph regionGraphOf(const std::vector<Group>& groups, const RowFacts* rows) {
+fusion::RegionGraph regionGraphOf(const std::vector<Group>& groups, const UsedRowAnalysis* rows) {
   return GraphWriter(groups, rows).run();
 }
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/slices/access_trace.h"
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"
@@ -117,7 +117,7 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
   // Compares the best case and the likely case; both must gain.
   const fusion::Profit most = fusion::profitOf(graph_, nodes, kernels, fusion::peakOf(chip_), each);
   const fusion::Profit likely = fusion::profitOf(graph_, nodes, kernels, likelyMachine(value), each);
-  const std::string pair = fusion::pairOf(graph_, graph_.nodes[group].output, readers.front());
+  const std::string pair = fusion::operatorPairText(graph_, graph_.nodes[group].output, readers.front());
 
   llvm::SmallVector<mlir::Location> locations;
   for (Operation* op : groups_[group].ops) locations.push_back(op->getLoc());

@@ -1,7 +1,7 @@
 #include "compiler/graph/slices/softmax_of_groups.h"
 
-#include "compiler/graph/facts/bytes_behind.h"
-#include "compiler/graph/facts/op_kind.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/underlying_bytes.h"
 #include "compiler/ir/mask_bounds.h"
 #include "compiler/ir/softmax.h"
 
@@ -12,7 +12,7 @@ using mlir::Value;
 using mlir::linalg::LinalgOp;
 
 /// Returns the operand without its views.
-Value operand(LinalgOp op, int64_t number) { return rootOf(op.getDpsInputOperand(number)->get()); }
+Value operand(LinalgOp op, int64_t number) { return viewSource(op.getDpsInputOperand(number)->get()); }
 
 /// Adapts the graph's operations for findSoftmaxSteps.
 struct Operations {
@@ -66,7 +66,7 @@ namespace {
 
 Bounds boundsOfInput(Value input) {
   if (!mlir::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(input.getType()))) return {};
-  mlir::Operation* producer = rootOf(input).getDefiningOp();
+  mlir::Operation* producer = viewSource(input).getDefiningOp();
   return producer && kindOf(producer) == OpKind::kHeavy ? kSummed : kRead;
 }
 
@@ -109,7 +109,7 @@ double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
     for (int64_t lo = 0; lo < extents[d]; lo += tiles[loopOf(d)], ++slices) {
       box[d] = {lo, std::min(lo + tiles[loopOf(d)], extents[d])};
       kept += static_cast<double>(
-          keptKeys(keys, piece, [&](Keys part) {
+          unmaskedKeys(keys, piece, [&](Keys part) {
             box[key] = part;
             // The bounds of the scores in this box tell whether the mask removes all of them.
             return maskedBy(boundsOf(

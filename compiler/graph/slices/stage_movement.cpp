@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/graph/facts/node_names.h"
-#include "compiler/graph/facts/op_kind.h"
-#include "compiler/graph/facts/stage_attributes.h"
+#include "compiler/graph/analysis/node_names.h"
+#include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/stage_attributes.h"
 #include "compiler/graph/slices/access_trace.h"
 #include "compiler/graph/slices/fuse_chains.h"
 #include "compiler/graph/slices/group_links.h"
@@ -102,7 +102,7 @@ class StageMovement {
         links_(groups),
         graph_(regionGraphOf(groups)) {}
 
-  std::vector<FusionOffer> run() {
+  std::vector<FusionCandidate> run() {
     for (int group = 0; group < static_cast<int>(groups_.size()); ++group)
       if (links_.winograd(group) && groups_[group].results.size() == 1) offerFormsOf(group);
     return std::move(offers_);
@@ -111,7 +111,7 @@ class StageMovement {
  private:
   Surroundings surroundingsOf(int stages) const;
   void offerFormsOf(int stages);
-  FusionOffer offer(const Surroundings& at, const Form& form);
+  FusionCandidate offer(const Surroundings& at, const Form& form);
   void decline(const Surroundings& at, const std::string& reason);
   Price price(const Surroundings& at, const Form& form) const;
   /// Returns the cycles per element, in a separate step or within a slice.
@@ -124,7 +124,7 @@ class StageMovement {
   fusion::Merging merging_;
   const GroupLinks links_;
   const fusion::RegionGraph graph_;  // of the groups, for their profit
-  std::vector<FusionOffer> offers_;
+  std::vector<FusionCandidate> offers_;
 };
 
 std::string StageMovement::namesOf(const std::vector<int>& groups) const {
@@ -194,7 +194,7 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
 }
 
 void StageMovement::decline(const Surroundings& at, const std::string& reason) {
-  FusionOffer& offer = offers_.emplace_back();
+  FusionCandidate& offer = offers_.emplace_back();
   if (at.before >= 0) offer.groups.push_back(at.before);
   offer.groups.push_back(at.stages);
   if (at.behind >= 0) offer.groups.push_back(at.behind);
@@ -205,8 +205,8 @@ void StageMovement::decline(const Surroundings& at, const std::string& reason) {
   offer.decision.set_reason(reason);
 }
 
-FusionOffer StageMovement::offer(const Surroundings& at, const Form& form) {
-  FusionOffer offer;
+FusionCandidate StageMovement::offer(const Surroundings& at, const Form& form) {
+  FusionCandidate offer;
   if (form.before) offer.groups.push_back(at.before);
   offer.groups.push_back(at.stages);
   if (form.behind) offer.groups.push_back(at.behind);
@@ -227,7 +227,7 @@ FusionOffer StageMovement::offer(const Surroundings& at, const Form& form) {
   offer.gain_us = (apart * (1 - offer.error)) - slices;
   const bool pays = offer.gain_us > 0;
   // Pins and the test mode take what prices would not.
-  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
+  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
   v1::Decision& decision = offer.decision;
   decision.set_kind(kChainChoice);
   decision.set_place(choice.place());
@@ -275,11 +275,11 @@ void StageMovement::offerFormsOf(int stages) {
   if (at.before < 0 && at.rows_behind < 0)
     return decline(at, "what follows does not go over the rows that the stages are cut along");
   const bool behind = at.rows_behind >= 0;
-  std::vector<FusionOffer> forms;
+  std::vector<FusionCandidate> forms;
   for (const Form& form : {Form{true, true}, Form{false, true}, Form{true, false}})
     if ((!form.before || at.before >= 0) && (!form.behind || behind)) forms.push_back(offer(at, form));
-  const bool apart = std::ranges::count(forms, std::string(kApart), &FusionOffer::pinned) > 0;
-  for (FusionOffer& each : forms) {
+  const bool apart = std::ranges::count(forms, std::string(kApart), &FusionCandidate::pinned) > 0;
+  for (FusionCandidate& each : forms) {
     each.wanted &= !apart || each.pinned == kFused;
     offers_.push_back(std::move(each));
   }
@@ -287,8 +287,8 @@ void StageMovement::offerFormsOf(int stages) {
 
 }  // namespace
 
-std::vector<FusionOffer> stageMovementOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                             fusion::Merging merging) {
+std::vector<FusionCandidate> stageMovementCandidates(const std::vector<Group>& groups, const Chip& chip,
+                                                     GraphChoices& choices, fusion::Merging merging) {
   if (chip.levels().size() < 2) return {};  // there is no nearer memory
   return StageMovement(groups, chip, choices, merging).run();
 }

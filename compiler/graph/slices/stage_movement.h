@@ -4,7 +4,7 @@
 
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
-#include "compiler/graph/slices/fusion_offer.h"
+#include "compiler/graph/slices/fusion_candidate.h"
 #include "compiler/target/chip.h"
 
 namespace tessera::compiler {
@@ -12,7 +12,7 @@ namespace tessera::compiler {
 /// Fuses the stages of convolutions in Winograd's domain that run slice by slice with the movement of their input (a
 /// change of layout, a padding), with the operations on the same rows of their result (a change of layout, elementwise
 /// operations), or with both. Slices then move elements while these are in a near cache, without a pass over memory.
-/// Stages keep the slices of the convolution (WinogradPrice::slice_rows).
+/// Stages keep the slices of the convolution (WinogradCost::slice_rows).
 ///
 /// Decisions of kind "fuse-chain", in microseconds of one core, count only the movement, since nothing else changes. A
 /// separate step costs `copies` of the chip's prices for each element. In slices, input rows that two slices read are
@@ -20,7 +20,8 @@ namespace tessera::compiler {
 /// memory. Declined with the reason if the stages are not cut into slices, or in other dimensions than rows.
 ///
 /// Choices of kind "fuse-chain": "apart" for one form covers the other forms of the same stages that are not pinned.
-std::vector<FusionOffer> stageMovementOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                             fusion::Merging merging = fusion::Merging::kWhereItPays);
+std::vector<FusionCandidate> stageMovementCandidates(const std::vector<Group>& groups, const Chip& chip,
+                                                     GraphChoices& choices,
+                                                     fusion::Merging merging = fusion::Merging::kWhereItPays);
 
 }  // namespace tessera::compiler

@@ -10,7 +10,7 @@
 #include "compiler/fusion/decision.h"
 #include "compiler/fusion/region_planner.h"
 #include "compiler/fusion/region_plans.h"
-#include "compiler/graph/facts/node_names.h"
+#include "compiler/graph/analysis/node_names.h"
 #include "compiler/graph/slices/chain_of_groups.h"
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"
@@ -50,7 +50,7 @@ class RegionPricer {
   }
 
   /// Returns nothing if separate execution costs no more.
-  std::optional<FusionOffer> offer(const fusion::Region& region);
+  std::optional<FusionCandidate> offer(const fusion::Region& region);
 
  private:
   absl::StatusOr<Group> merged(const fusion::Region& region, double apart) const;
@@ -125,7 +125,7 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
   return group;
 }
 
-std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
+std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region) {
   double apart = 0, bytes = 0;
   for (const int node : region.nodes) {
     apart += alone_[node].seconds;
@@ -133,7 +133,7 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
   }
   // Compares with the groups one by one.
   if (region.seconds >= apart) return std::nullopt;
-  FusionOffer offer;
+  FusionCandidate offer;
   offer.groups = region.nodes;
   llvm::SmallVector<mlir::Location> locations;
   for (int node : region.nodes) {
@@ -174,7 +174,7 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
   absl::StatusOr<Group> group = merged(region, bytes);
   offer.possible = group.ok() && choice.refusal().empty();
   offer.error = least;
-  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWhereverItCan || offer.pinned == kFused);
+  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
   if (!offer.possible && offer.pinned == kFused)
     choices_.refuse(kRegionChoice, choice.place(),
                     group.ok() ? choice.refusal() : std::string(group.status().message()), kApart);
@@ -196,14 +196,14 @@ std::optional<FusionOffer> RegionPricer::offer(const fusion::Region& region) {
 
 }  // namespace
 
-std::vector<FusionOffer> regionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                      fusion::Merging merging, const RowFacts* rows) {
+std::vector<FusionCandidate> regionCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                              fusion::Merging merging, const UsedRowAnalysis* rows) {
   if (groups.size() < 2) return {};
   const fusion::RegionGraph graph = regionGraphOf(groups, rows);
   const std::optional<fusion::RegionLevels> levels = levelsFor(chip, graph);
   if (!levels || !fusion::validate(graph).ok()) return {};
   RegionPricer pricer(groups, graph, chip, *levels, choices, merging);
-  std::vector<FusionOffer> offers;
+  std::vector<FusionCandidate> offers;
   for (const fusion::Region& region : fusion::possibleRegions(graph, chip, *levels)) {
     auto offer = pricer.offer(region);
     if (!offer) continue;

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/choices.h"
-#include "compiler/graph/facts/rows.h"
-#include "compiler/graph/slices/fusion_offer.h"
+#include "compiler/graph/slices/fusion_candidate.h"
 #include "compiler/target/chip.h"
 
 namespace tessera::compiler {
@@ -17,8 +17,8 @@ inline constexpr char kRegionChoice[] = "tile-region";
 /// chains, so a larger gain is required, and it must come from moving less. Decisions of kind "tile-region", in
 /// microseconds. If a run may need fewer of a result's rows (`rows`), slices of many rows cost the unneeded work of
 /// such runs.
-std::vector<FusionOffer> regionOffers(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                      fusion::Merging merging = fusion::Merging::kWhereItPays,
-                                      const RowFacts* rows = nullptr);
+std::vector<FusionCandidate> regionCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                                              fusion::Merging merging = fusion::Merging::kWhereItPays,
+                                              const UsedRowAnalysis* rows = nullptr);
 
 }  // namespace tessera::compiler

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/graph/facts/element_type.h"
+#include "compiler/graph/analysis/element_type.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

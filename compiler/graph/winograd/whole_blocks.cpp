@@ -1,8 +1,8 @@
 #include "compiler/graph/winograd/whole_blocks.h"
 
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/graph/layout/compute_whole.h"
+#include "compiler/graph/analysis/stage_attributes.h"
+#include "compiler/graph/layout/whole_block_readers.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -36,7 +36,7 @@ bool readInPlace(Value value) {
 
 }  // namespace
 
-int cutBehindFollowers(mlir::func::FuncOp main) {
+int sinkSlicePastElementwise(mlir::func::FuncOp main) {
   int count = 0;
   for (auto found : llvm::make_early_inc_range(main.getBody().front().getOps<ExtractSliceOp>())) {
     if (!cutsWholeBlocks(found)) continue;
@@ -45,7 +45,7 @@ int cutBehindFollowers(mlir::func::FuncOp main) {
     if (!reader || !canComputeWhole(reader, found.getResult(), found.getSourceType().getShape()) ||
         !readInPlace(reader.getResult(0)))
       continue;
-    cutBehind(reader, found);
+    sinkSlice(reader, found);
     ++count;
   }
   return count;

@@ -9,7 +9,7 @@ namespace tessera::compiler {
 /// after them. They then join the stage instead of taking a pass over memory. Their other operands must be constant
 /// over the rows and columns that are cut off, and their readers must be able to read in place. Returns the number of
 /// operations moved. Runs after applyWinograd.
-int cutBehindFollowers(mlir::func::FuncOp main);
+int sinkSlicePastElementwise(mlir::func::FuncOp main);
 
 /// Gives results that are computed in slices and padded a border that ends at a slice's end. Runs after sharePads.
 int alignSlices(mlir::func::FuncOp main);

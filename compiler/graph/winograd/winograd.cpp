@@ -8,14 +8,14 @@
 #include "absl/strings/str_format.h"
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/stage_attributes.h"
+#include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/facts/multiply_accumulate.h"
-#include "compiler/graph/facts/stage_attributes.h"
-#include "compiler/graph/facts/summary.h"
 #include "compiler/graph/layout/channel_layout.h"
 #include "compiler/graph/layout/layout_prices.h"
-#include "compiler/graph/winograd/contested.h"
 #include "compiler/graph/winograd/winograd_prices.h"
+#include "compiler/graph/winograd/winograd_selection.h"
 #include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -374,11 +374,11 @@ std::string nameOf(Location location) {
 /// form's time to the best one's over all numbers of images.
 struct Comparison {
   double direct = 0, direct_worst = 1;
-  std::vector<WinogradPrice> prices;  ///< by algorithm
+  std::vector<WinogradCost> prices;  ///< by algorithm
   std::vector<double> worst;
 };
 
-Comparison compare(const Candidate& candidate, const WinogradPrices& prices, double faster) {
+Comparison compare(const Candidate& candidate, const WinogradCostModel& prices, double faster) {
   Comparison all;
   all.worst.assign(winogradAlgorithms().size(), 0);
   all.direct_worst = 0;
@@ -408,7 +408,7 @@ double slicesMayGain(const Candidate& candidate, const Chip& chip) {
   // Input and output can each stay near once.
   for (const int64_t channels : {shape.inputs, shape.outputs}) {
     const auto elements = static_cast<double>(shape.batch * channels * shape.height * shape.width);
-    gain_us += fusion::betweenSteps(chip, elements * sizeof(float)) * 1e6;
+    gain_us += fusion::roundTripSeconds(chip, elements * sizeof(float)) * 1e6;
   }
   return gain_us;
 }
@@ -421,17 +421,17 @@ struct Way {
   std::string name;     ///< of the node
   std::string place;    ///< its name in pins
   std::string subject;  ///< its operations
-  bool contested = false;
-  bool taken = false;    ///< in Winograd's domain
-  Settled settled = {};  ///< outcome of the selection, if contested
+  bool winograd_candidates = false;
+  bool taken = false;            ///< in Winograd's domain
+  WinogradOutcome settled = {};  ///< outcome of the selection, if contested
   const WinogradAlgorithm& algorithm() const { return winogradAlgorithms()[best]; }
-  const WinogradPrice& price() const { return all.prices[best]; }
+  const WinogradCost& price() const { return all.prices[best]; }
 };
 
 v1::Decision decisionFor(const Way& way, double missed_us) {
   const ConvolutionShape& shape = way.candidate.shape;
   const WinogradAlgorithm& algorithm = way.algorithm();
-  const WinogradPrice& price = way.price();
+  const WinogradCost& price = way.price();
   const double direct = way.all.direct;
   v1::Decision decision;
   decision.set_kind("algorithm");
@@ -451,9 +451,9 @@ v1::Decision decisionFor(const Way& way, double missed_us) {
   if (!way.settled.slices.empty())
     absl::StrAppendFormat(&reason, "; directly it is part of %s, whose slices gain %.0f us", way.settled.slices,
                           way.settled.gain_us);
-  if (way.contested && way.taken)
+  if (way.winograd_candidates && way.taken)
     absl::StrAppend(&reason, "; slices that it could share with its neighbours gain less together");
-  if (way.contested && missed_us > 0)
+  if (way.winograd_candidates && missed_us > 0)
     absl::StrAppendFormat(&reason, "; another choice gains at most %.0f us more", missed_us);
   if (way.candidate.fewest < shape.batch)
     absl::StrAppendFormat(&reason,
@@ -486,12 +486,12 @@ std::string acceptedAlgorithms() {
 }
 
 /// Returns the convolutions of `main`, in order, with the decisions that pins and prices alone determine.
-std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, const RowFacts* rows) {
-  const WinogradPrices prices(chip, static_cast<double>(weightsBytes(main)));
+std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, const UsedRowAnalysis* rows) {
+  const WinogradCostModel prices(chip, static_cast<double>(weightsBytes(main)));
   const llvm::ArrayRef<WinogradAlgorithm> algorithms = winogradAlgorithms();
   // Direct convolutions of bf16 use an instruction that adds groups, if there is one.
   const double most = 1 - chip.prices().gains().winograd_share();
-  const auto tiles = LayoutPrices(chip).tilesOf(16);
+  const auto tiles = LayoutCost(chip).tilesOf(16);
   const double faster = std::max(tiles ? tiles->speed : 1.0, static_cast<double>(groupOf(chip.dotProducts(), 16)));
   std::vector<Way> ways;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
@@ -500,7 +500,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
     candidate->fewest = rows ? rows->fewest(op.getResult(0), 0) : candidate->shape.batch;
     Way& way = ways.emplace_back();
     way.candidate = *candidate;
-    way.all = compare(*candidate, prices, isBrainProduct(op) ? faster : 1);
+    way.all = compare(*candidate, prices, isBf16Product(op) ? faster : 1);
     way.name = nameOf(op.getLoc());
     way.place = choices.place(kAlgorithmChoice, way.name);
     way.subject = operationsText(op.getOperation());
@@ -514,8 +514,8 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
       choices.refuse(kAlgorithmChoice, way.place, "no such algorithm", acceptedAlgorithms());
     const bool pays = pinned.empty() && worst[way.best] < most * way.all.direct_worst;
     // If no slices with neighbours can gain as much, the convolution needs no selection.
-    way.contested = pays && way.all.direct - slicesMayGain(*candidate, chip) < way.price().total();
-    way.taken = wanted != algorithms.end() || (pays && !way.contested);
+    way.winograd_candidates = pays && way.all.direct - slicesMayGain(*candidate, chip) < way.price().total();
+    way.taken = wanted != algorithms.end() || (pays && !way.winograd_candidates);
   }
   return ways;
 }
@@ -523,7 +523,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
 }  // namespace
 
 WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, fusion::Merging merging,
-                             const RowFacts* rows) {
+                             const UsedRowAnalysis* rows) {
   WinogradReport report;
   const double error = chip.prices().gains().winograd_share();
   std::vector<Way> ways = waysOf(main, chip, choices, rows);
@@ -532,14 +532,14 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
         .run(way.all.direct - way.price().total());
   };
   std::vector<Way*> open;
-  std::vector<Contested> contested;
+  std::vector<WinogradCandidate> winograd_candidates;
   for (Way& way : ways) {
     if (way.taken) rewrite(way);
-    if (!way.contested) continue;
+    if (!way.winograd_candidates) continue;
     open.push_back(&way);
-    contested.push_back({way.candidate.op, way.all.direct * (1 - error) - way.price().total()});
+    winograd_candidates.push_back({way.candidate.op, way.all.direct * (1 - error) - way.price().total()});
   }
-  const Settlement settlement = settle(main, contested, chip, choices, merging, rows);
+  const WinogradSelection settlement = settle(main, winograd_candidates, chip, choices, merging, rows);
   for (auto [way, settled] : llvm::zip_equal(open, settlement.each)) {
     way->settled = settled;
     way->taken = settled.rewritten;

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "compiler/fusion/decision.h"
+#include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/choices.h"
-#include "compiler/graph/facts/rows.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "tessera/v1/plan.pb.h"
@@ -16,7 +16,7 @@ struct WinogradReport {
   std::vector<v1::Decision> decisions;  ///< of kind "algorithm", one for each convolution that could be rewritten
 };
 
-/// Rewrites 3x3 convolutions with stride 1 as products in Winograd's domain if WinogradPrices predicts a gain.
+/// Rewrites 3x3 convolutions with stride 1 as products in Winograd's domain if WinogradCostModel predicts a gain.
 ///
 /// Inputs and filters of f16 and bf16 are widened as the transforms load them; filters are then kept in f32. Works on
 /// blocked layouts (input [N, C/c, H + 2, W + 2, c], filter [K/k, C/c, 3, 3, c, k], known at compile time), so it runs
@@ -33,11 +33,12 @@ struct WinogradReport {
 /// The filters U = G g G^T depend on weights alone; foldConstants evaluates them. Extents that m does not divide are
 /// computed in whole blocks from an input with more padding, and sliced. Operations after the convolution move after y.
 /// Records choices of kind "algorithm", one for each eligible convolution. If slices of direct convolutions with their
-/// neighbours could gain more, all such convolutions and slices are selected together (contested.h), within `merging`.
-/// If runs may have fewer images (`rows`), the form is taken whose time is at most the fewest times the best one's over
-/// all sizes, since few images wait for filters, which are larger in Winograd's domain.
-/// Accuracy: clients/docs/design/winograd.md.
+/// neighbours could gain more, all such convolutions and slices are selected together (winograd_selection.h), within
+/// `merging`. If runs may have fewer images (`rows`), the form is taken whose time is at most the fewest times the best
+/// one's over all sizes, since few images wait for filters, which are larger in Winograd's domain. Accuracy:
+/// clients/docs/design/winograd.md.
 WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices,
-                             fusion::Merging merging = fusion::Merging::kWhereItPays, const RowFacts* rows = nullptr);
+                             fusion::Merging merging = fusion::Merging::kWhereItPays,
+                             const UsedRowAnalysis* rows = nullptr);
 
 }  // namespace tessera::compiler

@@ -3,49 +3,49 @@
 #include <algorithm>
 
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/target/dealt.h"
+#include "compiler/target/load_balance.h"
 
 namespace tessera::compiler {
-double WinogradPrices::arithmeticUs(double operations) const {
+double WinogradCostModel::arithmeticUs(double operations) const {
   return operations / (chip_.prices().products().peak_share() * chip_.operationsPerSecond() * 1e-6);
 }
 
-double WinogradPrices::weightsUs(double bytes, double growth) const {
+double WinogradCostModel::weightsUs(double bytes, double growth) const {
   const Chip::Level& own = chip_.level(chip_.ownLevel().value_or(0));
   const bool near = growth * all_weights_ <= static_cast<double>(own.capacity_bytes);
   const double rate = chip_.bytesPerSecond(near ? own : chip_.levels().back()) * 1e-6;
   return bytes / (chip_.prices().memory().stream_bandwidth_share() * rate);
 }
 
-double WinogradPrices::wholeVectors(int64_t channels) const {
+double WinogradCostModel::roundUpToVectors(int64_t channels) const {
   return static_cast<double>(ceilDiv(channels, chip_.lanes()) * chip_.lanes());
 }
 
-double WinogradPrices::bytesPerUs(double bytes) const {
+double WinogradCostModel::bytesPerUs(double bytes) const {
   const auto busy = static_cast<int>(chip_.prices().memory().busy_cores());
   for (const Chip::Level& level : chip_.levels())
     if (chip_.share(level, busy) >= bytes) return chip_.bytesPerSecond(level) * 1e-6;
   return chip_.bytesPerSecond(chip_.levels().back()) * 1e-6;
 }
 
-double WinogradPrices::direct(const ConvolutionShape& shape) const {
-  const double pairs = static_cast<double>(shape.inputs) * wholeVectors(shape.outputs);
+double WinogradCostModel::direct(const ConvolutionShape& shape) const {
+  const double pairs = static_cast<double>(shape.inputs) * roundUpToVectors(shape.outputs);
   const double operations = 18.0 * pairs * static_cast<double>(shape.batch * shape.height * shape.width);
   return phaseUs() + std::max(arithmeticUs(operations), weightsUs(36.0 * pairs, 1));
 }
 
-WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const {
+WinogradCost WinogradCostModel::of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const {
   const auto positions = static_cast<double>(algorithm.positions());
   const auto blocks = static_cast<double>(shape.batch * shape.blocks(algorithm.results));
-  const auto inputs = static_cast<double>(shape.inputs), outputs = wholeVectors(shape.outputs);
+  const auto inputs = static_cast<double>(shape.inputs), outputs = roundUpToVectors(shape.outputs);
   // With fewer blocks than rows of a register tile, the tile is smaller and loads more per multiplication.
   const auto rows = static_cast<double>(chip_.prices().products().full_tile_rows());
   const double share = std::min(1.0, blocks / rows);
-  WinogradPrice price;
+  WinogradCost price;
   price.product = phaseUs() + std::max(arithmeticUs(2 * positions * blocks * inputs * outputs / share),
                                        weightsUs(4 * positions * inputs * outputs, positions / 9));
   const double cycles = blocks *
-                        (wholeVectors(shape.inputs) * algorithm.input_cycles + outputs * algorithm.output_cycles) /
+                        (roundUpToVectors(shape.inputs) * algorithm.input_cycles + outputs * algorithm.output_cycles) /
                         static_cast<double>(chip_.lanes());
   // Bytes between the stages.
   const double between = 4 * positions * blocks * (inputs + outputs);
@@ -55,16 +55,16 @@ WinogradPrice WinogradPrices::of(const ConvolutionShape& shape, const WinogradAl
   return price;
 }
 
-double WinogradPrices::idleFactor(int64_t images, int64_t rows, int64_t slice) const {
+double WinogradCostModel::idleCoreFactor(int64_t images, int64_t rows, int64_t slice) const {
   const int64_t each = ceilDiv(rows, slice);
-  return dealtUnevenly(images * each, chip_.cores(),
+  return loadImbalance(images * each, chip_.cores(),
                        [&](int64_t slices) { return (slices / each * rows) + std::min(slices % each * slice, rows); });
 }
 
 /// Intermediates are then written and read at the private cache's rate. In exchange the filters are read for each
 /// slice, and cores with fewer slices wait.
-void WinogradPrices::considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm,
-                                    WinogradPrice& price) const {
+void WinogradCostModel::considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm,
+                                       WinogradCost& price) const {
   if (shape.dilation > 1) return;  // successive rows of results belong to different plain convolutions
   const Chip::Level& cache = chip_.level(chip_.ownLevel().value_or(0));
   const auto capacity = static_cast<double>(cache.capacity_bytes);
@@ -85,7 +85,7 @@ void WinogradPrices::considerSlices(const ConvolutionShape& shape, const Winogra
     const double again =
         (slices - 1) * filters /
         (chip_.prices().memory().stream_bandwidth_share() * bytesPerUs(filters + row * static_cast<double>(slice)));
-    const double total = (whole - saved + again) * idleFactor(shape.batch, rows, slice);
+    const double total = (whole - saved + again) * idleCoreFactor(shape.batch, rows, slice);
     if (total >= price.total()) continue;
     price.transforms = total - price.product;
     price.slice_rows = slice;

@@ -22,7 +22,7 @@ struct ConvolutionShape {
 
 /// Predicted time of one convolution on one core, in microseconds. If slices do not divide evenly among the cores, each
 /// core counts with the busiest one's share.
-struct WinogradPrice {
+struct WinogradCost {
   double product = 0;     ///< the batched product, or loading the weights if that takes longer
   double transforms = 0;  ///< both transforms: arithmetic, and writing and reading values between the stages
   /// Rows of blocks that go through all stages before the next ones start, so that values between the stages stay in
@@ -34,20 +34,20 @@ struct WinogradPrice {
 /// Prices a convolution directly and in Winograd's domain, from the chip's arithmetic rate and the bandwidth of its
 /// memory levels. Weights come from the last level, since a network's other layers have evicted them, unless all of
 /// them (`weights_bytes`, which grow in Winograd's domain) fit into the core's own caches.
-class WinogradPrices {
+class WinogradCostModel {
  public:
-  WinogradPrices(const Chip& chip, double weights_bytes) : chip_(chip), all_weights_(weights_bytes) {}
+  WinogradCostModel(const Chip& chip, double weights_bytes) : chip_(chip), all_weights_(weights_bytes) {}
 
   double direct(const ConvolutionShape& shape) const;
-  WinogradPrice of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const;
+  WinogradCost of(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm) const;
 
  private:
   double bytesPerUs(double bytes) const;
   /// Returns `channels` rounded up to whole vectors.
-  double wholeVectors(int64_t channels) const;
+  double roundUpToVectors(int64_t channels) const;
   /// Returns the work of the busiest core over the average, with slices of `slice` rows distributed over all cores.
-  double idleFactor(int64_t images, int64_t rows, int64_t slice) const;
-  void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradPrice& price) const;
+  double idleCoreFactor(int64_t images, int64_t rows, int64_t slice) const;
+  void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradCost& price) const;
 
   double cyclesPerUs() const { return chip_.hertz() * 1e-6; }
   double phaseUs() const { return chip_.prices().steps().phase_cycles() / cyclesPerUs(); }

@@ -351,9 +351,9 @@ TEST_F(PlanTest, WinogradCanBeSwitchedOff) {
 
 constexpr double kLargeNetwork = 1e9;  // bytes of all weights
 
-TEST(WinogradPrices, MoreChannelsPayMore) {
+TEST(WinogradCostModel, MoreChannelsPayMore) {
   const Chip chip(serverCore());
-  const WinogradPrices prices(chip, kLargeNetwork);
+  const WinogradCostModel prices(chip, kLargeNetwork);
   auto gain = [&](int64_t channels, int64_t size) {
     const ConvolutionShape shape{1, channels, channels, size, size};
     return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[1]).total();
@@ -365,11 +365,11 @@ TEST(WinogradPrices, MoreChannelsPayMore) {
 
 // Loading small layers' weights from memory takes longer than their arithmetic. The weights of a small network stay in
 // a near cache.
-TEST(WinogradPrices, WeightsOfASmallNetworkAreNear) {
+TEST(WinogradCostModel, WeightsOfASmallNetworkAreNear) {
   const Chip chip(serverCore());
   const ConvolutionShape shape{1, 64, 64, 8, 8};
   auto gain = [&](double weights_bytes) {
-    const WinogradPrices prices(chip, weights_bytes);
+    const WinogradCostModel prices(chip, weights_bytes);
     return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[0]).total();
   };
   EXPECT_LT(gain(kLargeNetwork), 1);
@@ -377,7 +377,7 @@ TEST(WinogradPrices, WeightsOfASmallNetworkAreNear) {
 }
 
 // 14 rows of blocks: three of them fit next to the filters, which would leave most of many cores without work.
-TEST(WinogradPrices, SlicesAreDealtToAllCores) {
+TEST(WinogradCostModel, SlicesAreDealtToAllCores) {
   const ConvolutionShape shape{.batch = 1, .inputs = 64, .outputs = 64, .height = 56, .width = 56};
   auto priced = [&](int cores, int64_t images) {
     v1::Target target = serverCore();
@@ -385,7 +385,7 @@ TEST(WinogradPrices, SlicesAreDealtToAllCores) {
     target.mutable_memory(0)->set_capacity_bytes(2 << 20);
     ConvolutionShape these = shape;
     these.batch = images;
-    return WinogradPrices(Chip(target), kLargeNetwork).of(these, winogradAlgorithms()[1]);
+    return WinogradCostModel(Chip(target), kLargeNetwork).of(these, winogradAlgorithms()[1]);
   };
   EXPECT_EQ(priced(1, 1).slice_rows, 3);
   EXPECT_EQ(priced(14, 1).slice_rows, 1);

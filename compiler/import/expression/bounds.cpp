@@ -5,8 +5,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/fault.h"
 #include "compiler/import/limits.h"
+#include "compiler/import/model_error.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::expression {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 
 namespace tessera::compiler::expression {
 namespace {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/expression/lexer.h"
 #include "compiler/import/expression/syntax.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::expression {

@@ -52,8 +52,8 @@ Results lowerCumulative(Node& n, Emitter& e) {
 
 std::vector<Operator> accumulationOperators() {
   return {
-      {"CumSum", 11, 2, 2, lowerCumulative<false>, kNumbers, 1, INT_MAX, "", keptExtents},
-      {"CumProd", 26, 2, 2, lowerCumulative<true>, kNumbers, 1, INT_MAX, "", keptExtents},
+      {"CumSum", 11, 2, 2, lowerCumulative<false>, kNumbers, 1, INT_MAX, "", unaryExtents},
+      {"CumProd", 26, 2, 2, lowerCumulative<true>, kNumbers, 1, INT_MAX, "", unaryExtents},
   };
 }
 

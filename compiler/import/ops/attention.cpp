@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/bounded_concat.h"
 #include "compiler/import/ops/coordinates.h"
-#include "compiler/import/ops/join.h"
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/ops/statistics.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,17 +18,17 @@ namespace math = mlir::math;
 
 Tensor splitHeads(Emitter& e, const Tensor& x, int64_t heads) {
   Tensor split = e.transpose(e.reshape(x, {x.shape[0], x.shape[1], heads, x.shape[2] / heads}), {0, 2, 1, 3});
-  split.extents = movedExtents(x, {0, -1, 1, -1});
+  split.extents = permuteExtents(x, {0, -1, 1, -1});
   return split;
 }
 
 Tensor joinHeads(Emitter& e, const Tensor& x) {
   Tensor joined = e.reshape(e.transpose(x, {0, 2, 1, 3}), {x.shape[0], x.shape[2], x.shape[1] * x.shape[3]});
-  joined.extents = movedExtents(x, {0, 2, -1});
+  joined.extents = permuteExtents(x, {0, 2, -1});
   return joined;
 }
 
-std::map<int64_t, Value> movedExtents(const Tensor& x, const std::vector<int64_t>& from) {
+std::map<int64_t, Value> permuteExtents(const Tensor& x, const std::vector<int64_t>& from) {
   std::map<int64_t, Value> moved;
   for (size_t d = 0; d < from.size(); ++d) {
     const auto extent = x.extents.find(from[d]);
@@ -37,9 +37,9 @@ std::map<int64_t, Value> movedExtents(const Tensor& x, const std::vector<int64_t
   return moved;
 }
 
-absl::Status refuseOtherExtents(const Node& n, const std::vector<LiveDims>& allowed) {
+absl::Status refuseOtherExtents(const Node& n, const std::vector<BoundedDims>& allowed) {
   for (int i = 0; i < n.numInputs(); ++i) {
-    const auto known = std::find_if(allowed.begin(), allowed.end(), [i](const LiveDims& l) { return l.input == i; });
+    const auto known = std::find_if(allowed.begin(), allowed.end(), [i](const BoundedDims& l) { return l.input == i; });
     for (const auto& [dim, extent] : n.in(i).extents) {
       const bool fits =
           known != allowed.end() && std::find(known->dims.begin(), known->dims.end(), dim) != known->dims.end();
@@ -173,7 +173,7 @@ absl::Status checkExtents(const Node& n, const Tensor& q, const Tensor& k, const
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, k, 2, v, 2, "lengths of key and value"));
   // Keys give the last dimension of the scores, queries all others.
   Tensor scores{.shape = {q.shape[0], q.shape[1], q.shape[2], k.shape[2]}};
-  scores.extents = movedExtents(q, {0, -1, 2});
+  scores.extents = permuteExtents(q, {0, -1, 2});
   if (const auto keys = k.extents.find(2); keys != k.extents.end()) scores.extents[3] = keys->second;
   for (const std::optional<Tensor>& mask : {o.bias, o.keep}) {
     if (!mask) continue;
@@ -198,7 +198,7 @@ absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, const Tensor& past, const T
   TESSERA_RETURN_IF_ERROR(requireSameExtent(n, past, 0, now, 0, "batches of the past and of what is new"));
   if (past.shape[2] == 0) return now;
   Tensor whole = joined(e, {past, now}, 2);
-  whole.extents.merge(movedExtents(now, {0}));
+  whole.extents.merge(permuteExtents(now, {0}));
   return whole;
 }
 
@@ -254,7 +254,7 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& query,
   weights[3] = keys;
   TESSERA_ASSIGN_OR_RETURN(Tensor y, matmul(n, e, e.cast(e.reshape(result.weights, weights), v.dtype), v));
   result.y = e.cast(e.reshape(y, {batch, heads, rows, v.shape[3]}), q.dtype);
-  result.y.extents = movedExtents(query, {0, -1, 2, -1});
+  result.y.extents = permuteExtents(query, {0, -1, 2, -1});
   // Intermediate results are outputs as well, with the extents of the scores.
   for (Tensor* step : {&result.scores, &result.capped, &result.masked, &result.weights}) {
     step->extents = result.y.extents;

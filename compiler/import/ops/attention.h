@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 
 /// Scaled dot product attention, shared by ONNX's and Microsoft's operators. Batch, queries and keys may be bounded
 /// dimensions: rows beyond their extent have unspecified results, and keys beyond theirs are masked. B: batch, H: heads
@@ -42,18 +42,18 @@ absl::StatusOr<AttentionResult> attend(Node& n, Emitter& e, const Tensor& q, con
 absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, const Tensor& past, const Tensor& now);
 
 /// Dimensions of an input that may be bounded.
-struct LiveDims {
+struct BoundedDims {
   int input = 0;
   std::vector<int64_t> dims;
 };
 /// Returns UNSUPPORTED_OPERATOR about the first other bounded dimension; inputs that are not listed must have none.
-absl::Status refuseOtherExtents(const Node& n, const std::vector<LiveDims>& allowed);
+absl::Status refuseOtherExtents(const Node& n, const std::vector<BoundedDims>& allowed);
 /// Returns UNSUPPORTED_OPERATOR unless dimension `of_x` of x and `of_y` of y have the same extent in every run. `what`
 /// names the dimensions in the error.
 absl::Status requireSameExtent(const Node& n, const Tensor& x, int64_t of_x, const Tensor& y, int64_t of_y,
                                const char* what);
 /// Returns the extents of a result whose dimension i is dimension from[i] of `x`, or -1 for one without an extent.
-std::map<int64_t, mlir::Value> movedExtents(const Tensor& x, const std::vector<int64_t>& from);
+std::map<int64_t, mlir::Value> permuteExtents(const Tensor& x, const std::vector<int64_t>& from);
 
 /// Reshapes B x S x (H D) to B x H x S x D and back.
 Tensor splitHeads(Emitter& e, const Tensor& x, int64_t heads);

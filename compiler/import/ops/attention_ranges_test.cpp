@@ -144,7 +144,7 @@ TEST(AttentionRanges, GiveWhatTheyGiveAtTheVerySize) {
                    b.initializer("sin", {4, 2}, weights(8));
                    b.node("RotaryEmbedding", {"x", "at", "cos", "sin"}, {"y"}).set_domain("com.microsoft");
                  }});
-  for (const Case& test : all) expectSameAsAtTheVerySize(test);
+  for (const Case& test : all) expectEqualToExactSize(test);
 }
 
 TEST(AttentionRanges, RefuseWhatMayDiffer) {

@@ -78,7 +78,7 @@ Results lowerRange(Node& n, Emitter& e) {
       // If both vary alike, the number of elements is constant and only the first one varies.
       const int64_t all = std::max<int64_t>(limit.most[0] - start.most[0], 0);
       const bool same = n.sameExtent(scaledExtent(e, begin, 1, all).value, end.value);
-      const std::optional<int64_t> most = same ? all : n.mostOf(count);
+      const std::optional<int64_t> most = same ? all : n.extentBoundOf(count);
       if (!most) {
         return n.unsupported("a start that is known only at run time, of fewer elements at larger sizes",
                              {.attribute = "start", .found = "a run-time value", .accepted = "limit - start grows"});

@@ -1,6 +1,6 @@
 // Control flow. A branch with a known condition is inlined. With a run-time condition both branches are computed and
 // one result is selected, which is correct because no operator has side effects or traps. Loops of many iterations stay
-// loops (repeated_loop.h); all others are unrolled.
+// loops (rolled_loop.h); all others are unrolled.
 #include <algorithm>
 #include <numeric>
 
@@ -8,7 +8,7 @@
 #include "compiler/import/limits.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
-#include "compiler/import/ops/repeated_loop.h"
+#include "compiler/import/ops/rolled_loop.h"
 #include "onnx/onnx.pb.h"
 #include "proto/support/status_macros.h"
 
@@ -35,7 +35,7 @@ Tensor filledUp(Emitter& e, const Tensor& x, const Shape& shape) {
 }
 
 /// Returns condition ? x : y, of one type and rank. If sizes differ, the result has the larger one, and the chosen size
-/// is its extent (bounded.h).
+/// is its extent (bounded_dimensions.h).
 absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, const Tensor& x, const Tensor& y) {
   if (x.constant && y.constant && x.dtype == y.dtype && x.shape == y.shape && x.constant->bytes == y.constant->bytes)
     return x;
@@ -43,7 +43,7 @@ absl::StatusOr<Tensor> choose(Node& n, Emitter& e, const Tensor& condition, cons
   const bool absent = !(x.sequence || x.value || x.constant) || !(y.sequence || y.value || y.constant);
   if (absent || (x.sequence != nullptr) != (y.sequence != nullptr) || (x.sequence && !both) || x.rank() != y.rank() ||
       x.dtype != y.dtype) {
-    return n.knownTooLate(
+    return n.dependsOnRunTimeValue(
         condition, "the condition is computed at run time, and a type or rank depends on it",
         {.attribute = "cond", .accepted = "a constant condition, or results of one type and rank either way"});
   }
@@ -193,12 +193,13 @@ Results writtenOutLoop(Node& n, Emitter& e) {
     // A condition known to be false ends the loop while importing.
     if (active.constant && !active.constant->integerAt(0)) break;
     // An unknown condition cannot end it, so iterations are limited; and if nothing changes, no later one can end it.
-    if (!active.constant && trips > limits::kNodes && (i >= limits::kUndecidedIterations || !may_end)) {
-      return n.knownTooLate(active, "the number of iterations is not known",
-                            {.attribute = "cond",
-                             .accepted = absl::StrCat("a constant condition or trip count, or a number that is counted "
-                                                      "in the condition as well, up to ",
-                                                      limits::kUndecidedIterations)});
+    if (!active.constant && trips > limits::kNodes && (i >= limits::kMaxIterationsWithoutTripCount || !may_end)) {
+      return n.dependsOnRunTimeValue(
+          active, "the number of iterations is not known",
+          {.attribute = "cond",
+           .accepted = absl::StrCat("a constant condition or trip count, or a number that is counted "
+                                    "in the condition as well, up to ",
+                                    limits::kMaxIterationsWithoutTripCount)});
     }
     if (i >= limits::kNodes) {
       return n.unsupported("the number of iterations is not known",
@@ -284,8 +285,8 @@ Results lowerLoop(Node& n, Emitter& e) {
       static_cast<size_t>(std::max<int64_t>(n.numOutputs() - static_cast<int64_t>(inputs.carried.size()), 0));
   const bool known = inputs.trip_count && inputs.trip_count->constant;
   // Short known loops are unrolled: their iterations optimize together, and need no state in memory.
-  if (known && inputs.trip_count->constant->integerAt(0) <= kWrittenOut) return writtenOutLoop(n, e);
-  auto loop = repeatedLoop(n, e, inputs);
+  if (known && inputs.trip_count->constant->integerAt(0) <= kMaxUnrolled) return writtenOutLoop(n, e);
+  auto loop = lowerRolledLoop(n, e, inputs);
   if (loop.ok() && *loop) return **std::move(loop);
   // A trip count known only at run time cannot be unrolled, so the loop's error is the answer.
   if (!loop.ok() && inputs.trip_count && !known) return loop.status();
@@ -337,10 +338,10 @@ Results scan(Node& n, Emitter& e, const onnx::GraphProto& body, const ScanPlan& 
                       .found = absl::StrCat(scanned[k].shape[axes[k]]),
                       .accepted = absl::StrCat(std::max<int64_t>(steps, 1))});
   }
-  if (steps > kWrittenOut) {
+  if (steps > kMaxUnrolled) {
     std::vector<Tensor> parts_first;
     for (int64_t k = 0; k < plan.inputs; ++k) parts_first.push_back(moved(e, scanned[k], axes[k], 0));
-    auto loop = repeatedScan(n, e, body, states, parts_first, plan.input_directions, plan.output_directions);
+    auto loop = lowerRolledScan(n, e, body, states, parts_first, plan.input_directions, plan.output_directions);
     if (loop.ok() && *loop) {
       std::vector<Tensor> results = **std::move(loop);
       for (int64_t k = 0; k < plan.outputs; ++k) {

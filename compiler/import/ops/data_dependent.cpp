@@ -1,7 +1,7 @@
 // Operators whose number of results depends on the data. Results have their largest size; the loop that fills them
-// counts the used elements (compiler/import/bounded.h).
+// counts the used elements (compiler/import/bounded_dimensions.h).
 #include "absl/strings/str_cat.h"
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"

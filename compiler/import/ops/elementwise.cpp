@@ -2,7 +2,7 @@
 #include "compiler/import/ops/elementwise.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/narrow_float.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

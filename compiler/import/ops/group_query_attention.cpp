@@ -223,7 +223,7 @@ absl::Status readOptions(Node& n, Emitter& e, const Sizes& z, AttentionOptions& 
 
 /// Returns the extents of the output state: batch, and the total number of slots, or the input's number.
 std::map<int64_t, Value> presentExtents(const Node& n, Emitter& e, const Sizes& z) {
-  std::map<int64_t, Value> extents = movedExtents(n.in(kQuery), {0});
+  std::map<int64_t, Value> extents = permuteExtents(n.in(kQuery), {0});
   if (!z.live) return extents;
   const Tensor past = n.has(kPastKey) ? extentOf(n.in(kPastKey), 2) : scalarI64(0);
   const Tensor longer =
@@ -278,7 +278,7 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
       TESSERA_RETURN_IF_ERROR(n.requireShape(kPositions, {z.batch, z.tokens}, "position_ids"));
     }
     const Tensor positions = positionsOf(n, e, z, lengths);
-    for (int i : {0, 1}) qkv[i] = rotated(e, qkv[i], n.in(kCosines), n.in(kSines), positions, interleaved);
+    for (int i : {0, 1}) qkv[i] = applyRotaryEmbedding(e, qkv[i], n.in(kCosines), n.in(kSines), positions, interleaved);
   }
   const Tensor none;
   Tensor key = present(e, z, n.has(kPastKey) ? n.in(kPastKey) : none, qkv[1], ends);
@@ -296,7 +296,7 @@ Results lowerGroupQueryAttention(Node& n, Emitter& e) {
     Tensor part = state;
     // Attention reads only the slots that can be used.
     if (z.present != z.total) part = e.slice(state, {0, 0, 0, 0}, {z.batch, z.groups, z.total, z.head}, {1, 1, 1, 1});
-    part.extents = movedExtents(n.in(kQuery), {0});
+    part.extents = permuteExtents(n.in(kQuery), {0});
     if (z.live) setExtent(part, 2, z.live_total);
     return part;
   };

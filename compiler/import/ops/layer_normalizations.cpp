@@ -218,10 +218,10 @@ Results lowerEmbedLayerNormalization(Node& n, Emitter& e) {
 
 std::vector<Operator> layerNormalizationOperators() {
   return {
-      {"RMSNormalization", 23, 2, 2, lowerRmsNormalization, kFloats, 2, INT_MAX, "", layerExtents},
+      {"RMSNormalization", 23, 2, 2, lowerRmsNormalization, kFloats, 2, INT_MAX, "", beforeAxisExtents},
       {"GroupNormalization", 18, 3, 3, lowerGroupNormalization, kFloats, 3, INT_MAX, "", groupExtents},
       {"SimplifiedLayerNormalization", 1, 2, 2, lowerSimplifiedLayerNormalization, kFloats, 2, INT_MAX, "",
-       layerExtents},
+       beforeAxisExtents},
       {"SkipLayerNormalization", 1, 3, 5, lowerSkipLayerNormalization<true>, kFloats, 5, INT_MAX, kMicrosoft,
        skipExtents},
       {"SkipSimplifiedLayerNormalization", 1, 3, 4, lowerSkipLayerNormalization<false>, kFloats, 4, INT_MAX, kMicrosoft,

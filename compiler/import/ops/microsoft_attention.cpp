@@ -49,7 +49,7 @@ absl::Status readMask(Node& n, Emitter& e, int input, int64_t batch, int64_t key
   // Broadcasts over heads, and over queries without a mask for each.
   const Shape aligned = by_query ? Shape{batch, 1, mask.shape[1], keys} : Shape{batch, 1, 1, keys};
   o.keep = e.cast(e.reshape(mask, aligned), v1::DATA_TYPE_BOOL);
-  o.keep->extents = by_query ? movedExtents(mask, {0, -1, 1, 2}) : movedExtents(mask, {0, -1, -1, 1});
+  o.keep->extents = by_query ? permuteExtents(mask, {0, -1, 1, 2}) : permuteExtents(mask, {0, -1, -1, 1});
   return absl::OkStatus();
 }
 
@@ -124,7 +124,7 @@ Results lowerAttention(Node& n, Emitter& e) {
     o.offset = extentOf(n.in(kPast), 3);
     for (int i : {1, 2}) {
       Tensor state = e.take(n.in(kPast), 0, i - 1);
-      state.extents = movedExtents(n.in(kPast), {1, 2, 3, 4});
+      state.extents = permuteExtents(n.in(kPast), {1, 2, 3, 4});
       TESSERA_ASSIGN_OR_RETURN(qkv[i], withPast(n, e, state, qkv[i]));
     }
   }
@@ -140,7 +140,7 @@ Results lowerAttention(Node& n, Emitter& e) {
       return n.unsupported("a state of keys and values of different sizes", {.attribute = "qkv_hidden_sizes"});
     }
     Tensor& state = results.emplace_back(e.concat({e.reshape(qkv[1], one), e.reshape(qkv[2], one)}, 0));
-    state.extents = movedExtents(qkv[1], {-1, 0, 1, 2, 3});
+    state.extents = permuteExtents(qkv[1], {-1, 0, 1, 2, 3});
   }
   return results;
 }
@@ -156,7 +156,7 @@ Results lowerMultiHeadAttention(Node& n, Emitter& e) {
                           .found = shapeText(n.in(0).shape),
                           .accepted = "query, key and value of three dimensions"});
   }
-  const auto rows = [&](int input) { return LiveDims{input, {0, n.in(input).rank() == 4 ? 2 : 1}}; };
+  const auto rows = [&](int input) { return BoundedDims{input, {0, n.in(input).rank() == 4 ? 2 : 1}}; };
   TESSERA_RETURN_IF_ERROR(refuseOtherExtents(
       n,
       {rows(0), rows(1), rows(2), {kMask, {0, 1, 2}}, {kScores, {0, 1, 2, 3}}, {kPast, {0, 2}}, {kPast + 1, {0, 2}}}));

@@ -397,8 +397,8 @@ std::vector<Operator> normalizationOperators() {
   return {
       {"BatchNormalization", 1, 5, 5, lowerBatchNormalization, kFloats, 1, INT_MAX, "", batchNormalizationExtents},
       {"InstanceNormalization", 1, 3, 3, lowerInstanceNormalization, kFloats, 3, INT_MAX, "", instanceExtents},
-      {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 1, 16, "", layerExtents},
-      {"LayerNormalization", 17, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", layerExtents},
+      {"LayerNormalization", 1, 2, 3, lowerLayerNormalization, kFloats, 1, 16, "", beforeAxisExtents},
+      {"LayerNormalization", 17, 2, 3, lowerLayerNormalization, kFloats, 3, INT_MAX, "", beforeAxisExtents},
       {"MeanVarianceNormalization", 1, 1, 1, lowerOldMeanVarianceNormalization, kFloats, 1, 8},
       {"MeanVarianceNormalization", 9, 1, 1, lowerMeanVarianceNormalization, kFloats},
       {"LRN", 1, 1, 1, lowerLrn, kFloats, 1, INT_MAX, "", lrnExtents},

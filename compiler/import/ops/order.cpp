@@ -1,6 +1,6 @@
 // Operators that order elements.
 #include "absl/strings/str_cat.h"
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/heap.h"
 #include "compiler/import/ops/indexing.h"

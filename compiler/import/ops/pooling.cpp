@@ -404,8 +404,8 @@ std::vector<Operator> poolingOperators() {
   return {
       {"MaxPool", 1, 1, 1, lowerMaxPool, kNumbers, 1, INT_MAX, "", extentsByLowering},
       {"AveragePool", 1, 1, 1, lowerAveragePool, kFloats, 1, INT_MAX, "", extentsByLowering},
-      {"LpPool", 2, 1, 1, lowerLpPool, kFloats, 1, INT_MAX, "", batchExtents},
-      {"GlobalLpPool", 1, 1, 1, lowerGlobalLpPool, kFloats, 1, INT_MAX, "", batchExtents},
+      {"LpPool", 2, 1, 1, lowerLpPool, kFloats, 1, INT_MAX, "", independentRowExtents},
+      {"GlobalLpPool", 1, 1, 1, lowerGlobalLpPool, kFloats, 1, INT_MAX, "", independentRowExtents},
       {"GlobalMaxPool", 1, 1, 1, lowerGlobalMaxPool, kFloats, 1, INT_MAX, "", extentsByLowering},
       {"GlobalAveragePool", 1, 1, 1, lowerGlobalAveragePool, kFloats, 1, INT_MAX, "", extentsByLowering},
   };

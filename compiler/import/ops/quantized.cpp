@@ -153,7 +153,7 @@ absl::Status quantizedExtents(Node& n, Emitter& e, std::vector<Tensor>& results)
       return refuseExtent(n, 0, dim, absl::StrCat("input ", i, " is given along it"));
     }
   }
-  return keptExtents(n, e, results);
+  return unaryExtents(n, e, results);
 }
 
 absl::Status requireScale(Node& n, int index) {

@@ -1,12 +1,12 @@
 // Recurrent layers. The product of the inputs with W is one matrix product over all steps; the rest of a step is matrix
-// products and elementwise operations. A few steps are unrolled; more are a loop (repeated_loop.h). B: batch, T: steps,
+// products and elementwise operations. A few steps are unrolled; more are a loop (rolled_loop.h). B: batch, T: steps,
 // D: directions, H: hidden size, I: input size, G: gates.
 #include "absl/strings/str_cat.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/ops/quantized.h"
 #include "compiler/import/ops/recurrent_activation.h"
-#include "compiler/import/ops/repeated_loop.h"
+#include "compiler/import/ops/rolled_loop.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -308,7 +308,7 @@ Results runLayer(Node& n, Emitter& e, const Layer& layer, bool fold_bias, Step s
     const Shape kept = layer.batch_first ? Shape{layer.batch, 1, h} : Shape{1, layer.batch, h};
     const Shape all = layer.batch_first ? Shape{layer.batch, layer.steps, 1, h} : Shape{layer.steps, 1, layer.batch, h};
     // Long layers are a loop, short ones are unrolled, which lets their steps optimize together.
-    if (layer.steps > kWrittenOut) {
+    if (layer.steps > kMaxUnrolled) {
       if (layer.batch_first) projected = e.transpose(projected, {1, 0, 2});
       TESSERA_ASSIGN_OR_RETURN(Tensor whole,
                                loopOfSteps(n, e, layer, direction, backwards, projected, lengths, state, step));

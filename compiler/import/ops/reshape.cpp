@@ -1,8 +1,8 @@
 #include "compiler/import/ops/reshape.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/bounded.h"
-#include "compiler/import/ops/live_shape.h"
+#include "compiler/import/bounded_dimensions.h"
+#include "compiler/import/ops/dynamic_shape.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -33,10 +33,10 @@ Results reshapedByExtents(Node& n, Emitter& e, const Tensor& x, const Shape& sha
   if (!all.value) return kept;
   if (!n.sameExtent(whole.value, all.value)) {
     // If runs with other sizes are refused, the elements may stay in place: the case of windows without padding.
-    if (!n.sameOfMultiples(whole.value, all.value, "the elements make up the new shape")) return kept;
+    if (!n.sameForMultiples(whole.value, all.value, "the elements make up the new shape")) return kept;
     return n.opType() == "Flatten" ? lowerFlatten(n, e) : lowerReshape(n, e);
   }
-  return {{reshapedLive(n, e, x, shape, sizes)}};
+  return {{reshapeDynamic(n, e, x, shape, sizes)}};
 }
 
 }  // namespace

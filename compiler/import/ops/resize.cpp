@@ -9,7 +9,7 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
-#include "compiler/import/ops/live_resize.h"
+#include "compiler/import/ops/dynamic_resize.h"
 #include "compiler/import/ops/resize_taps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "proto/support/status_macros.h"
@@ -225,8 +225,8 @@ absl::StatusOr<ResizePlan> readPlan(Node& n, int scales_input, int sizes_input) 
 
 /// Dimensions whose lengths are known at run time.
 struct LiveDimensions {
-  std::map<int64_t, Value> extents;         ///< of the result
-  std::map<int64_t, LiveDimension> looked;  ///< those that are neither unchanged nor repeated
+  std::map<int64_t, Value> extents;            ///< of the result
+  std::map<int64_t, DynamicDimension> looked;  ///< those that are neither unchanged nor repeated
 };
 
 /// Returns floor(length * scale), in integers if these give the same, so that the analysis of extents can follow it.
@@ -276,7 +276,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
         continue;
       }
     }
-    if (!isLiveMode(mode)) {
+    if (!supportsDynamicResize(mode)) {
       return n.unsupported(
           absl::StrCat("the length of dimension ", dim, ", before or after the resize, is known only at run time"),
           {.attribute = mode.antialias ? "antialias" : "mode",
@@ -284,7 +284,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
            .accepted = "nearest or linear, without antialias, by pixels, halves of pixels or corners",
            .fix = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
     }
-    LiveDimension looked{.input = input, .output = {}};
+    DynamicDimension looked{.input = input, .output = {}};
     if (sized) {
       looked.output = follows ? n.sizeAt(e, kSizes, a) : scalarI64(plan.sizes[dim]);
     } else {
@@ -365,7 +365,7 @@ Results resize(Node& n, Emitter& e, const ResizePlan& plan, const ResizeMode& mo
     // Pillow rounds after each dimension.
     if (integers && mode.antialias) x = toNearest(e, x, n.in(0).dtype);
   }
-  for (const auto& [d, looked] : live.looked) x = applyLive(e, e.cast(x, type), d, plan.sizes[d], mode, looked);
+  for (const auto& [d, looked] : live.looked) x = resizeDynamic(e, e.cast(x, type), d, plan.sizes[d], mode, looked);
   if (x.dtype != n.in(0).dtype) x = toIntegers(e, x, n.in(0).dtype);
   x.extents = std::move(live.extents);
   return {{std::move(x)}};
@@ -444,7 +444,7 @@ Results cropAndResize(Node& n, Emitter& e, const ResizeMode& mode) {
   for (int64_t i = 0; i < count; ++i) {
     // A single element resized to one element is unchanged.
     if (x.shape[axes[i]] == 1 && plan.sizes[axes[i]] == 1) continue;
-    x = applyRegion(e, x, axes[i], plan.sizes[axes[i]], mode, n.in(1), i, count + i);
+    x = cropAndResizeDynamic(e, x, axes[i], plan.sizes[axes[i]], mode, n.in(1), i, count + i);
   }
   if (integers) x = toIntegers(e, x, n.in(0).dtype);
   return {{std::move(x)}};

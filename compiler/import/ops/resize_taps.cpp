@@ -20,7 +20,7 @@ double sourceCoordinate(const ResizeMode& mode, double at, double input, double 
     if (whole) return place * input / resized;
     // Rounds the quotient to single precision, so that quotients by a decimal scale that are integers stay integers.
     const bool picks = mode.interpolation == Interpolation::kNearest;
-    return picks ? static_cast<double>(static_cast<float>(place / meantScale(scale))) : place / scale;
+    return picks ? static_cast<double>(static_cast<float>(place / shortestDecimal(scale))) : place / scale;
   };
   switch (mode.coordinates) {
     case Coordinates::kHalfPixel:
@@ -69,7 +69,7 @@ std::array<double, 4> cubicWeights(double t, double a) {
 
 }  // namespace
 
-double meantScale(double scale) {
+double shortestDecimal(double scale) {
   std::array<char, 32> digits = {};
   const auto written = std::to_chars(digits.begin(), digits.end(), static_cast<float>(scale));
   double meant = scale;

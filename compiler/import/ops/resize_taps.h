@@ -57,7 +57,7 @@ struct Taps {
 
 /// Returns the decimal number with the fewest digits that rounds to this scale in single precision. With 1.7, element
 /// 17 maps to element 10; with the rounded float it maps slightly before it.
-double meantScale(double scale);
+double shortestDecimal(double scale);
 
 /// Returns the taps of dimension `dim` of `input` (at least 1) elements resized to `output` ones.
 Taps resizeTaps(const ResizeMode& mode, int64_t input, int64_t output, double scale, size_t dim);

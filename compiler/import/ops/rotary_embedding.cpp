@@ -81,8 +81,8 @@ Tensor rowsAt(Emitter& e, const Tensor& table, const Tensor& positions, int64_t 
 
 }  // namespace
 
-Tensor rotated(Emitter& e, const Tensor& x, const Tensor& cosines, const Tensor& sines, const Tensor& positions,
-               bool interleaved) {
+Tensor applyRotaryEmbedding(Emitter& e, const Tensor& x, const Tensor& cosines, const Tensor& sines,
+                            const Tensor& positions, bool interleaved) {
   const int64_t batch = x.shape[0], tokens = x.shape[2];
   const Rotation r{.cosines = rowsAt(e, cosines, positions, batch, tokens),
                    .sines = rowsAt(e, sines, positions, batch, tokens),

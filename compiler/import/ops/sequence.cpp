@@ -1,7 +1,7 @@
 // Sequences and optionals. The length of a sequence, and whether an optional has a value, are always known at import,
 // so the module has neither: a sequence is the list of its tensors, an optional its tensor or nothing.
 #include "absl/strings/str_cat.h"
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
 #include "onnx/onnx.pb.h"

@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
-#include "compiler/import/ops/join.h"
-#include "compiler/import/ops/live_shape.h"
-#include "compiler/import/ops/live_slice.h"
+#include "compiler/import/ops/bounded_concat.h"
+#include "compiler/import/ops/dynamic_shape.h"
+#include "compiler/import/ops/dynamic_slice.h"
 #include "compiler/import/ops/reshape.h"
 #include "proto/support/status_macros.h"
 
@@ -201,7 +201,7 @@ Results lowerTile(Node& n, Emitter& e) {
       counts.push_back(sizes.follows[d] ? n.sizeAt(e, 1, d) : scalarI64(repeats[d]));
     }
     TESSERA_RETURN_IF_ERROR(n.checkResult(shape, x.dtype));
-    if (elementCount(shape) > 0) return {{tiledLive(e, x, shape, counts)}};
+    if (elementCount(shape) > 0) return {{tileDynamic(e, x, shape, counts)}};
   }
   Shape split, spread, result;
   for (size_t d = 0; d < repeats.size(); ++d) {
@@ -251,7 +251,7 @@ Results lowerDropout(Node& n, Emitter& e) {
 }
 
 Results lowerShape(Node& n, Emitter& e) {
-  const Tensor x = wholeWindows({n.in(0)})[0];
+  const Tensor x = withoutWindowExtents({n.in(0)})[0];
   TESSERA_ASSIGN_OR_RETURN(int64_t start, n.integer("start", 0));
   TESSERA_ASSIGN_OR_RETURN(int64_t end, n.integer("end", x.rank()));
   auto clamp = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + x.rank() : at, 0, x.rank()); };
@@ -266,7 +266,7 @@ Results lowerShape(Node& n, Emitter& e) {
 }
 
 Results lowerSize(Node& n, Emitter& e) {
-  const Tensor x = wholeWindows({n.in(0)})[0];
+  const Tensor x = withoutWindowExtents({n.in(0)})[0];
   if (x.extents.empty()) return {{scalarI64(x.elements())}};
   int64_t known = 1;
   for (int64_t d = 0; d < x.rank(); ++d) known *= x.extents.contains(d) ? 1 : x.shape[d];
@@ -301,7 +301,7 @@ Results withBlockExtents(Node& n, Emitter& e, Tensor result, int64_t block, bool
     } else {
       const Tensor blocks = dividedExtent(e, size, block);
       if (!n.divides(block, extent) &&
-          !n.sameOfMultiples(extent, multiplied(e, blocks, block).value, "the image can be cut in blocks")) {
+          !n.sameForMultiples(extent, multiplied(e, blocks, block).value, "the image can be cut in blocks")) {
         return refuseExtent(n, 0, dim, "not every size of it can be cut in blocks");
       }
       setExtent(result, dim, blocks);

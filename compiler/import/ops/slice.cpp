@@ -7,8 +7,8 @@
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/coordinates.h"
-#include "compiler/import/ops/live_shape.h"
-#include "compiler/import/ops/live_slice.h"
+#include "compiler/import/ops/dynamic_shape.h"
+#include "compiler/import/ops/dynamic_slice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "proto/support/status_macros.h"
 
@@ -96,7 +96,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     auto sizes = n.sizes(2, "ends");
     // If starts or ends depend on data, the whole range is read differently.
     if (!known_starts.ok() || !sizes.ok())
-      return readLiveRange(n, e, known_starts.ok() ? sizes.status() : known_starts.status());
+      return readDynamicRange(n, e, known_starts.ok() ? sizes.status() : known_starts.status());
     starts = *std::move(known_starts);
     ends = sizes->most;
     follows = sizes->follows;
@@ -137,7 +137,7 @@ absl::StatusOr<SliceRange> readRange(Node& n, Emitter& e) {
     // An end that varies with a range: simple slices from a fixed start keep their elements' positions.
     if (i < follows.size() && follows[i]) {
       if (step >= 1 && (step != 1 || starts[i] < 0 || ends[i] < 0)) {
-        sliceLive(n, e, axes[i], static_cast<int64_t>(i), step, range);
+        sliceDynamic(n, e, axes[i], static_cast<int64_t>(i), step, range);
         continue;
       }
       if (step < 1) {
@@ -402,7 +402,7 @@ Results lowerPad(Node& n, Emitter& e) {
     auto known = n.constantIntegers(1, "pads");
     if (!known.ok() && mode == "constant" && !n.has(3) && n.has(1)) {
       TESSERA_ASSIGN_OR_RETURN(
-          Tensor result, paddedByShapes(n, e, x, 1, [&](const Scalars& s) { return with.in(e, s); }, known.status()));
+          Tensor result, padByShapeValues(n, e, x, 1, [&](const Scalars& s) { return with.in(e, s); }, known.status()));
       return {{std::move(result)}};
     }
     TESSERA_ASSIGN_OR_RETURN(pads, std::move(known));
@@ -522,10 +522,10 @@ std::vector<Operator> sliceOperators() {
       {"Slice", 1, 1, 5, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
       // In no released operator set, but written by old converters.
       {"DynamicSlice", 1, 3, 4, lowerSlice, kAll, 1, INT_MAX, "", extentsByLowering},
-      {"Crop", 1, 1, 1, lowerCrop, kFloats, 1, INT_MAX, "", batchExtents},
+      {"Crop", 1, 1, 1, lowerCrop, kFloats, 1, INT_MAX, "", independentRowExtents},
       {"Split", 1, 1, 2, lowerSplit, kAll, 1, INT_MAX, "", extentsByLowering},
       {"Pad", 1, 1, 4, lowerPad, kStored, 1, INT_MAX, "", extentsByLowering},
-      {"Trilu", 14, 1, 2, lowerTrilu, kAll, 1, INT_MAX, "", keptExtents},
+      {"Trilu", 14, 1, 2, lowerTrilu, kAll, 1, INT_MAX, "", unaryExtents},
   };
 }
 

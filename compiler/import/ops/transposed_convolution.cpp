@@ -240,7 +240,8 @@ absl::StatusOr<std::map<int64_t, Value>> transposedExtents(Node& n, Emitter& e, 
     const int64_t more = window.output[d] - x.shape[dim] * window.strides[d];
     const Tensor image = extentOf(x, dim);
     extents[dim] = scaledExtent(e, image, window.strides[d], more).value;
-    n.mustLeaveSome(image, extents[dim], absl::StrCat("nothing is left of spatial dimension ", d, ", which is "), "");
+    n.mustNotBecomeEmpty(image, extents[dim], absl::StrCat("nothing is left of spatial dimension ", d, ", which is "),
+                         "");
   }
   return extents;
 }

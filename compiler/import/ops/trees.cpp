@@ -27,7 +27,7 @@ constexpr v1::DataType kI32 = v1::DATA_TYPE_I32, kI64 = v1::DATA_TYPE_I64;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSteps = 16;            ///< of one operation; longer walks continue in the next one
 constexpr int64_t kBlockNodes = 1 << 16;  ///< of a table that stays in a private cache while all rows pass: 512 KiB
-constexpr size_t kMostBlocks = 16;
+constexpr size_t kMaxBlocks = 16;
 constexpr size_t kMostLeaves = size_t{1} << 24;  ///< integers that f32 represents exactly
 constexpr int64_t kMostParts = 32;               ///< most targets whose trees are walked separately
 constexpr int64_t kManyRows = 32;                ///< with fewer rows, a table is hardly read twice
@@ -255,7 +255,7 @@ std::vector<std::vector<TreePlace>> blocksOf(const TreeEnsemble& ensemble, const
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return std::pair(table.depths[a], a) < std::pair(table.depths[b], b); });
   const auto nodes = static_cast<int64_t>(table.keys.size());
-  const size_t blocks = many_rows ? std::clamp<size_t>(nodes / kBlockNodes, 1, kMostBlocks) : 1;
+  const size_t blocks = many_rows ? std::clamp<size_t>(nodes / kBlockNodes, 1, kMaxBlocks) : 1;
   // All blocks have as many trees, up to rounding.
   const size_t most = (order.size() + blocks - 1) / blocks;
   std::vector<std::vector<TreePlace>> result;

@@ -1,5 +1,5 @@
 // Unique: a stable merge sort of positions, then one pass over equal neighbours.
-#include "compiler/import/bounded.h"
+#include "compiler/import/bounded_dimensions.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,8 +1,8 @@
 #include "compiler/import/ops/window.h"
 
 #include "absl/strings/str_cat.h"
-#include "compiler/import/bounded.h"
-#include "compiler/import/ops/live_shape.h"
+#include "compiler/import/bounded_dimensions.h"
+#include "compiler/import/ops/dynamic_shape.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -126,7 +126,7 @@ mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
   const auto padded = [&](const Scalars& s, mlir::Value size) {
     return s.max(s.add(s.mul(outputs(s, size), s.integer(stride)), s.integer(reach - stride)), size);
   };
-  LivePadding padding;
+  DynamicPadding padding;
   padding.size = of_extent(padded);
   padding.low = of_extent([&](const Scalars& s, mlir::Value size) {
     return s.div(s.add(s.sub(padded(s, size), size), s.integer(upper ? 0 : 1)), s.integer(2));
@@ -134,7 +134,7 @@ mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
   // The bound's padded size is not always the greatest: the shape must fit either.
   padding.most = std::max(x.shape[dim], (window.output[d] - 1) * stride + reach);
   const mlir::Value result = of_extent(outputs).value;
-  x = paddedLive(e, x, dim, padding, neutral);
+  x = padDynamic(e, x, dim, padding, neutral);
   // The tensor is padded now, so the window has no padding left.
   window.low[d] = window.high[d] = window.declared_high[d] = 0;
   return result;
@@ -182,7 +182,7 @@ absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e
     if (kept) continue;
     // Sizes for which no window fits are refused, not computed as empty.
     const auto [before, after] = misfit(reach[d], d, window.low[d] + window.declared_high[d]);
-    n.mustLeaveSome(image, extents[dim], before, after);
+    n.mustNotBecomeEmpty(image, extents[dim], before, after);
   }
   return extents;
 }

@@ -18,7 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/import/constant.h"
-#include "compiler/import/fault.h"
+#include "compiler/import/model_error.h"
 #include "compiler/import/model_file.h"
 #include "compiler/import/testing/reference_run.h"
 #include "onnx/onnx.pb.h"

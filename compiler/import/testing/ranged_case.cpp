@@ -71,7 +71,7 @@ std::vector<float> weights(int64_t count) {
   return values;
 }
 
-void expectSameAsAtTheVerySize(const RangedCase& test) {
+void expectEqualToExactSize(const RangedCase& test) {
   for (const int64_t size : {int64_t{1}, int64_t{3}, kMost}) {
     SCOPED_TRACE(test.name + " of " + std::to_string(size));
     Shapes expected_shapes, shapes;

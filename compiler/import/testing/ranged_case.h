@@ -30,7 +30,7 @@ std::vector<float> weights(int64_t count);
 
 /// Expects that the model with a range gives, at several sizes, the results of the same model imported for exactly that
 /// size, with NaN and out-of-range indices in all padding.
-void expectSameAsAtTheVerySize(const RangedCase& test);
+void expectEqualToExactSize(const RangedCase& test);
 /// Expects that import refuses the range with UNSUPPORTED_OPERATOR.
 void expectRefused(const RangedCase& test);
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/artifact/grid_bounds.h"
+#include "tessera/v1/plan.pb.h"
+
+namespace tessera::compiler {
+
+/// How far a phase of a step writes into one of its results: it writes no byte at or after `base` + the sum of the
+/// terms. With k steps remaining of a cut's level, the cut's term is min(most, bytes * ceil(k * numerator /
+/// denominator)).
+struct WrittenExtent {
+  struct Term {
+    int32_t cut = 0;  ///< position in the step's cuts
+    int64_t numerator = 1, denominator = 1;
+    int64_t bytes = 0, most = 0;
+    bool operator==(const Term&) const = default;
+  };
+  int32_t operand = 0;
+  int64_t base = 0;
+  std::vector<Term> terms;
+  bool operator==(const WrittenExtent&) const = default;
+};
+
+/// For results of which a run of few rows writes only the front: how far each phase writes, ascending by operand.
+/// `cuts`: the result of gridBoundsOf() for the step. Contains nothing for results that some phase may write to the end
+/// in any run.
+std::vector<WrittenExtent> writtenExtentsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel,
+                                            const std::vector<Cut>& cuts);
+
+}  // namespace tessera::compiler

@@ -1,0 +1,111 @@
+#include "compiler/codegen/region/prefetch_blocks.h"
+
+#include "compiler/codegen/tiling/loop_order.h"
+#include "compiler/codegen/tiling/micro_kernel.h"
+
+namespace tessera::compiler::codegen {
+
+std::optional<NextBlock> blockOf(const Region& region, const Nest& nest, const Access& access) {
+  if (!access.panel.empty() || access.slice.size() != region.counts.size()) return std::nullopt;
+  NextBlock next;
+  next.block = access;
+  int64_t points = 1, last = 0;
+  for (int loop = 0; loop < nest.loops(); ++loop) {
+    if (access.strides[loop] == 0) continue;
+    if (access.strides[loop] < 0) return std::nullopt;
+    points *= nest.extents[loop];
+    last += access.strides[loop] * (nest.extents[loop] - 1);
+  }
+  next.elements = last + 1;
+  // Fewer points than elements: the block has gaps, and prefetching all of it would waste bandwidth.
+  if (points < next.elements) return std::nullopt;
+  int loop = -1;
+  for (auto [v, stride] : llvm::enumerate(access.slice))
+    // The innermost slice loop that moves the block: it is prefetched once per step of that loop.
+    if (stride != 0 && region.counts[v] > 1) loop = static_cast<int>(v);
+  if (loop < 0) return std::nullopt;  // the same for all slices
+  next.loop = loop;
+  next.counts = region.counts;
+  return next;
+}
+
+bool canPrefetchBlocks(const Region& region, const RegionNestRun& step) {
+  return step.plan.kernel->traits().streams && step.depth == static_cast<int>(region.counts.size()) && !step.last &&
+         !step.plan.reductions.empty() && llvm::all_of(step.plan.block, [](int64_t block) { return block == 0; });
+}
+
+namespace {
+
+int64_t bytesOf(const NextBlock& next) { return next.elements * (elementBits(next.block.element) / 8); }
+
+/// Cache lines that each slice prefetches.
+double linesOf(const NextBlock& next, int64_t line) {
+  double lines = static_cast<double>(bytesOf(next)) / static_cast<double>(line);
+  for (int64_t count : llvm::ArrayRef<int64_t>(next.counts).drop_front(next.loop + 1))
+    // Slices of inner loops share the block, so its lines are spread over them.
+    lines /= static_cast<double>(count);
+  return lines;
+}
+
+/// Bodies of unrolled steps of a product in each slice.
+double bodiesOf(const RegionNestRun& step) {
+  double bodies = 1;
+  for (int loop = 0; loop < step.nest.loops(); ++loop)
+    bodies *= static_cast<double>(ceilDiv(step.nest.extents[loop], step.plan.tile[loop]));
+  return bodies;
+}
+
+void prefetchBlocks(const Region& region, RegionVariant& variant, const Chip& chip) {
+  auto inScratch = [&](mlir::Value root) {
+    return llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == root; });
+  };
+  std::vector<NextBlock> blocks;
+  auto consider = [&](const Nest& nest, const Access& access, const TouchedBuffer& source) {
+    if (!access.root || inScratch(access.root)) return;
+    if (llvm::any_of(blocks, [&](const NextBlock& known) { return known.block.root == access.root; })) return;
+    auto block = blockOf(region, nest, access);
+    if (!block) return;
+    block->source = source;
+    blocks.push_back(std::move(*block));
+  };
+  for (auto [n, step] : llvm::enumerate(variant.steps))
+    for (auto [s, statement] : llvm::enumerate(step.nest.statements)) {
+      const TouchedBuffer place{static_cast<int>(n), static_cast<int>(s), false, 0};
+      for (auto [i, input] : llvm::enumerate(statement.inputs))
+        if (!input.from) consider(step.nest, input.access, {place.step, place.statement, false, static_cast<int>(i)});
+      for (auto [o, output] : llvm::enumerate(statement.outputs))
+        if (statement.stored[o])
+          consider(step.nest, output.access, {place.step, place.statement, true, static_cast<int>(o)});
+    }
+  int64_t bytes = region.scratch_bytes;
+  // Two slices of each block must fit in L2 together with the scratch.
+  for (const NextBlock& block : blocks) bytes += 2 * bytesOf(block);
+  if (bytes > chip.second().capacity_bytes) return;
+
+  struct Product {
+    TilePlan* plan;
+    double bodies, lines = 0;
+  };
+  llvm::SmallVector<Product> products;
+  for (RegionNestRun& step : variant.steps)
+    if (canPrefetchBlocks(region, step)) products.push_back({&step.plan, bodiesOf(step)});
+  for (const NextBlock& block : blocks) {
+    // Balances the prefetches over the products of a slice.
+    Product* idlest = nullptr;
+    for (Product& product : products)
+      if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;
+    const double lines = linesOf(block, chip.near().line_bytes);
+    // More prefetches in one body would stall on each other.
+    if (!idlest || idlest->lines + lines > chip.prices().fetches().lines_per_body() * idlest->bodies) continue;
+    idlest->lines += lines;
+    idlest->plan->next_blocks.push_back(block);
+  }
+}
+
+}  // namespace
+
+void prefetchBlocks(Region& region, const Chip& chip) {
+  for (RegionVariant& variant : region.variants) prefetchBlocks(region, variant, chip);
+}
+
+}  // namespace tessera::compiler::codegen

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compiler/ir/imported_model.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tessera::compiler {
+
+/// The number of rows that a run needs, indexed by the size of a range, from 0 to its bound. Null: the size itself.
+using UsedRowCounts = std::shared_ptr<const std::vector<int64_t>>;
+
+/// Partitions the elements of a tensor into rows: element e, row-major, belongs to row e / stride mod count. A view
+/// keeps this. The rows need not be those of an input: for a range of 48, a convolution of stride 2 has 24.
+struct Rows {
+  uint32_t ranges = 1;  ///< bit set of positions in ImportedModel.dimensions; 0: every run needs the first `slack` rows
+  int64_t stride = 1;
+  int64_t count = 1;
+  UsedRowCounts needed = nullptr;  ///< if `ranges` is one range
+  /// For several ranges, such as height and width in one dimension, n is the product of their sizes. A run of n of at
+  /// most N needs ceil(n * count / N) + slack rows.
+  int64_t slack = 0;
+
+  bool isOfOne() const { return std::has_single_bit(ranges); }
+  bool operator==(const Rows& other) const {
+    return ranges == other.ranges && stride == other.stride && count == other.count && slack == other.slack &&
+           (needed == other.needed || (needed && other.needed && *needed == *other.needed));
+  }
+};
+
+using UsedRowsOfValues = llvm::DenseMap<mlir::Value, llvm::SmallVector<Rows, 1>>;
+
+/// Whether a dimension of the model is a range, so that runs may have smaller sizes than its shapes.
+bool hasRanges(const ImportedModel& model);
+
+/// Computes which elements of each value of `main` a run needs, by the ranges of the model. An element is needed if,
+/// for each `Rows` of its value, its row is needed. Any other element may have any contents, even uninitialized bytes:
+/// neither a needed element nor an address nor a divisor is computed from it.
+///
+/// The analysis runs backwards from the results: the extent of a result bounds its needed elements, and access
+/// functions with their windows bound those of the operands. Operands with rows that meet need the union. Elements that
+/// a mask clears (a comparison of a position with an extent that the sizes of ranges decide, as the importer emits it)
+/// are not needed before the mask.
+class UsedRowAnalysis {
+ public:
+  UsedRowAnalysis(const ImportedModel& model, mlir::func::FuncOp main);
+  ~UsedRowAnalysis();
+
+  /// Returns the `Rows` of a value; empty: all elements are needed.
+  llvm::ArrayRef<Rows> of(mlir::Value value) const;
+
+  /// Returns the number of indices along a dimension of the value that the smallest run needs (ImportedModel.least);
+  /// all of them if the dimension follows no range.
+  int64_t fewest(mlir::Value value, int64_t dimension) const;
+
+  /// For operations that run together, in program order: returns the rows of their operands that are needed in the same
+  /// rows as `results` throughout, without rows that a mask among the operations removes.
+  UsedRowsOfValues usedByAll(llvm::ArrayRef<mlir::Operation*> ops, llvm::ArrayRef<mlir::Value> results) const;
+
+ private:
+  class Finder;
+  std::unique_ptr<Finder> finder_;
+  UsedRowsOfValues rows_;
+};
+
+}  // namespace tessera::compiler

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "compiler/runtime/module_abi.h"
+
+namespace tessera::compiler {
+
+/// A cut of a phase for the current run: of each `count` steps of `inner` cells, the first `needed` run, with `below`
+/// cells each after the faster cuts have been applied.
+struct EvaluatedGridBound {
+  int64_t count = 1, inner = 1;
+  int64_t needed = 1, below = 1;
+};
+
+/// Number of steps of the cut's level that a run of `rows` rows needs.
+inline int64_t neededSteps(const tessera_module_grid_bound& cut, int64_t rows) {
+  // No overflow: checkModule() bounds the factors.
+  const int64_t steps = (rows * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack;
+  return std::min(cut.count, steps);
+}
+
+/// Sets `below` of the cuts of one phase, slowest first; returns the number of cells of its `grid` that remain.
+inline int64_t boundGrid(int64_t grid, std::span<EvaluatedGridBound> cuts) {
+  int64_t left = 1, inside = 1;  // remaining cells so far, and cells of the whole grid, from the fastest level on
+  for (size_t c = cuts.size(); c-- > 0;) {
+    EvaluatedGridBound& cut = cuts[c];
+    left *= cut.inner / inside;
+    cut.below = left;
+    left *= cut.needed;
+    inside = cut.inner * cut.count;
+  }
+  return left * (grid / inside);
+}
+
+/// Maps the range [low, high) of the remaining cells to the whole grid: calls work(lo, hi) for each run of contiguous
+/// cells.
+template <typename Work>
+void forEachRun(std::span<const EvaluatedGridBound> cuts, int64_t low, int64_t high, Work work) {
+  if (cuts.empty()) return work(low, high);
+  while (low < high) {
+    int64_t rest = low, at = 0, room = 0;
+    for (const EvaluatedGridBound& cut : cuts) {
+      const int64_t whole = cut.needed * cut.below;
+      at += rest / whole * cut.count * cut.inner;
+      rest %= whole;
+      room = whole - rest;  // until the end of the fastest cut, within which cells are contiguous
+      at += rest / cut.below * cut.inner;
+      rest %= cut.below;
+    }
+    const int64_t length = std::min(room, high - low);
+    work(at + rest, at + rest + length);
+    low += length;
+  }
+}
+
+}  // namespace tessera::compiler
