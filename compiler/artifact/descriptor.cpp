@@ -339,6 +339,10 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
       return internal(absl::StrCat(where, "an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
     }
   }
+  const v1::RunFaults& faults = plan.run_faults();
+  if (faults.messages_size() > 0 && (faults.buffer() < 0 || faults.buffer() >= plan.buffers_size()))
+    return internal(
+        absl::StrCat(where, "errors of runs refer to buffer ", faults.buffer(), " of ", plan.buffers_size()));
   for (const v1::RefusedSizes& sizes : plan.refused_sizes()) {
     if (sizes.dimension() < 0 || sizes.dimension() >= plan.dimensions_size()) {
       return internal(
