@@ -112,8 +112,11 @@ void compare(const RuleContext& c, const Lanes* const* in, Lanes& out, int count
   for (int i = 0; i < count; ++i) {
     int64_t a = in[0]->integer[i], b = in[1]->integer[i];
     const double of = in[0]->error[i] + in[1]->error[i];
-    const double distance = std::fabs(static_cast<double>(a) - static_cast<double>(b));
+    double distance = std::fabs(static_cast<double>(a) - static_cast<double>(b));
     if (predicate >= Predicate::ult) {
+      // The order also changes where one of the values passes from zero to the largest number or back, which are next
+      // to each other in two's complement.
+      distance = std::min({distance, std::fabs(static_cast<double>(a) + 0.5), std::fabs(static_cast<double>(b) + 0.5)});
       a = static_cast<int64_t>(zeroExtended(c.from.bits, a));
       b = static_cast<int64_t>(zeroExtended(c.from.bits, b));
     }

@@ -312,6 +312,26 @@ TEST_F(InterpreterTest, KnowsWhereRoundingDecides) {
   EXPECT_FALSE(compare(y, other).isWithin());
 }
 
+// An index that may be 0 or -1 is below 5 or, read as unsigned, far above it.
+TEST_F(InterpreterTest, UnsignedOrderIsInDoubtBesideZero) {
+  const std::string body = R"(
+      %c = arith.constant 10.0 : f32
+      %one = arith.constant 1.0 : f32
+      %m = arith.mulf %a, %c : f32
+      %s = arith.subf %m, %one : f32
+      %f = math.floor %s : f32
+      %i = arith.fptosi %f : f32 to i32
+      %n = arith.constant 5 : i32
+      %b = arith.cmpi ult, %i, %n : i32
+      %r = arith.extui %b : i1 to i32
+  )";
+  const Array y = one(unary(body, "f32", "i32"), {reals(kF32, {3}, {0.1f, 0.25f, 2.0f})});
+  EXPECT_THAT(y.storage->integer, ElementsAre(1, 1, 0));
+  EXPECT_GT(y.storage->error[0], 0);
+  EXPECT_EQ(y.storage->error[1], 0);
+  EXPECT_EQ(y.storage->error[2], 0);
+}
+
 TEST_F(InterpreterTest, PeriodsAndPolesWithinReachAreInTheEstimate) {
   // Adding and subtracting 2^k gives an error of many periods. Every correct result must be within the bound.
   const std::pair<std::string, double (*)(double)> functions[] = {

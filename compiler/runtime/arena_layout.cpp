@@ -10,13 +10,15 @@ namespace {
 constexpr size_t kMostLayouts = 64;  // for several ranges; layouts of a single range replace each other
 
 int64_t reachOf(const tessera_module_written_extent& reach, std::span<const EvaluatedGridBound> cuts) {
+  // Terms are bounded, but there may be many: the sum saturates. Callers clamp it to the operand's size.
+  constexpr int64_t kFarthest = int64_t{1} << 62;
   int64_t end = reach.base;
   for (const tessera_module_written_extent_term& term : std::span(reach.terms, static_cast<size_t>(reach.num_terms))) {
     // No overflow: checkModule() bounds the factors.
     const __int128 steps =
         (static_cast<__int128>(cuts[static_cast<size_t>(term.cut)].needed) * term.numerator + term.denominator - 1) /
         term.denominator;
-    end += static_cast<int64_t>(std::min<__int128>(term.most, steps * term.bytes));
+    end = std::min(end + static_cast<int64_t>(std::min<__int128>(term.most, steps * term.bytes)), kFarthest);
   }
   return end;
 }
