@@ -235,7 +235,7 @@ absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Act
   return absl::OkStatus();
 }
 
-bool mayChoose(v1::TuneState& tune, int64_t now_us) {
+bool selectChoices(v1::TuneState& tune, int64_t now_us) {
   const int most = tune.spec().has_choices() ? tune.spec().choices() : kDefaultChoices;
   const double least_us = 1000 * tune.model_ms() * kLeastShare;
   int wanted = 0;

@@ -183,7 +183,7 @@ absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
 absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   listWorkloads(task.result().measure(), tune);
-  if (tune.choices_end_us() != 0 || !mayChoose(tune, step.now_us)) {
+  if (tune.choices_end_us() != 0 || !selectChoices(tune, step.now_us)) {
     return beginSearching(step, action);
   }
   // Searches start while choices are tried, since most choices change few workloads or none.
