@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Disk, EveryOperation,
                                          Kind{"PowerLossKeepsSome", Disk::Fault::kPowerLoss, 1, Disk::Survival::kSome,
                                               4},
                                          Kind{"Killed", Disk::Fault::kPowerLoss, 1, Disk::Survival::kEverything, 5},
-                                         Kind{"FullDisk", Disk::Fault::kDiskQuota, 3, Disk::Survival::kNothing, 6}),
+                                         Kind{"FullDisk", Disk::Fault::kFull, 3, Disk::Survival::kNothing, 6}),
                          nameOf);
 
 /// Shows that the test can fail: it finds faults if commits do not wait for the disk.

@@ -168,7 +168,7 @@ class FolderLock {
   ~FolderLock() {
     if (file_ >= 0) close(file_);
   }
-  [[nodiscard]] bool isFolderInUse() const { return file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0; }
+  [[nodiscard]] bool isHeld() const { return file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) == 0; }
 
  private:
   int file_;
@@ -184,7 +184,7 @@ absl::StatusOr<BackupStats> backUp(const std::string& data_folder, const std::st
   TESSERA_RETURN_IF_ERROR(checkIsNoDataFolder(data, to));
   TESSERA_RETURN_IF_ERROR(createPrivateFolder(folder, {"tessera.db", "blobs"}));
   const FolderLock lock(to);
-  if (!lock.isFolderInUse()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
+  if (!lock.isHeld()) return absl::AbortedError(absl::StrCat("another backup is being made in ", folder));
   BackupStats facts;
   const fs::path fresh = to / "tessera.db.new";
   // Copy blobs before the snapshot, so that the second pass, after it, is short.

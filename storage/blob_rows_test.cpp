@@ -188,7 +188,7 @@ Opened openAll(FileSystem& files, const FaultyVfs& vfs) {
 TEST(BlobRowsOnAFaultyDisk, WhatWasAcknowledgedIsThereWhicheverOperationFails) {
   using Fault = FaultyDisk::Fault;
   int survived = 0;
-  for (const Fault fault : {Fault::kError, Fault::kDiskQuota, Fault::kPowerLoss}) {
+  for (const Fault fault : {Fault::kError, Fault::kFull, Fault::kPowerLoss}) {
     for (int64_t operation = 1;; ++operation) {
       FaultyDisk disk;
       const auto files = filesOn(disk);

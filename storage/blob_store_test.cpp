@@ -374,7 +374,7 @@ TEST_P(BlobStoreTest, WhetherBlobsCanBeWrittenIsTriedOut) {
   auto store = openOn(*files);
   ASSERT_OK(store.status());
   EXPECT_OK((*store)->checkWritable());
-  disk.plan({FaultyDisk::Fault::kDiskQuota, 1, 1000});
+  disk.plan({FaultyDisk::Fault::kFull, 1, 1000});
   EXPECT_FALSE((*store)->checkWritable().ok());
 }
 

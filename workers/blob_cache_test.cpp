@@ -30,7 +30,7 @@ v1::Digest digestOf(const std::string& bytes) {
   return digest;
 }
 
-std::string structuralKey(const std::string& path) {
+std::string contentOf(const std::string& path) {
   std::stringstream content;
   content << std::ifstream(path, std::ios::binary).rdbuf();
   return content.str();
@@ -66,7 +66,7 @@ TEST_F(BlobCacheTest, FetchesOnceAndLinksAfterwards) {
   open(100);
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(provide(digestOf("content"), "content").ok());
-    EXPECT_EQ(structuralKey(last_), "content");
+    EXPECT_EQ(contentOf(last_), "content");
   }
   EXPECT_EQ(fetches_, 1);
   EXPECT_EQ(cache_->stats().hits, 2);
@@ -90,7 +90,7 @@ TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
   EXPECT_EQ(fs::status(last_).permissions() & fs::perms::owner_write, fs::perms::none);
   // Damaged blobs, and those that are not plain files, are downloaded.
   ASSERT_TRUE(provide(damaged, "damaged").ok());
-  EXPECT_EQ(structuralKey(last_), "damaged");
+  EXPECT_EQ(contentOf(last_), "damaged");
   ASSERT_TRUE(provide(absent, "absent").ok());
   EXPECT_EQ(fetches_, 2);
 
@@ -100,7 +100,7 @@ TEST_F(BlobCacheTest, WhatTheServersFolderHasIsLinked) {
   EXPECT_TRUE(fs::equivalent(server + "/tmp/" + *placed, folder_.path() + "/output"));
   shared.forget(*placed);
   EXPECT_FALSE(fs::exists(server + "/tmp/" + *placed));
-  EXPECT_EQ(structuralKey(folder_.path() + "/output"), "output");
+  EXPECT_EQ(contentOf(folder_.path() + "/output"), "output");
 
   // If the server already has an output, its file is linked.
   const v1::Digest again = digestOf("again");
@@ -136,10 +136,10 @@ TEST_F(BlobCacheTest, WhatTheServerHasNoLongerIsVerifiedAgain) {
   fs::rename(at(rotten), server + "/corrupt");
   fs::remove(at(sound));
   ASSERT_TRUE(provide(rotten, "content").ok());
-  EXPECT_EQ(structuralKey(last_), "content");
+  EXPECT_EQ(contentOf(last_), "content");
   EXPECT_EQ(fetches_, 1);
   ASSERT_TRUE(provide(sound, "").ok());
-  EXPECT_EQ(structuralKey(last_), "collected");
+  EXPECT_EQ(contentOf(last_), "collected");
   EXPECT_EQ(fetches_, 1) << "sound as it is";
 }
 
@@ -184,13 +184,13 @@ TEST_F(BlobCacheTest, EvictionLeavesTheFilesOfRunningTasks) {
   ASSERT_TRUE(provide(digestOf("aaaa"), "aaaa").ok());
   const std::string held = last_;
   ASSERT_TRUE(provide(digestOf("bbbb"), "bbbb").ok());
-  EXPECT_EQ(structuralKey(held), "aaaa");
+  EXPECT_EQ(contentOf(held), "aaaa");
 }
 
 TEST_F(BlobCacheTest, BlobLargerThanTheCacheStillArrives) {
   open(2);
   ASSERT_TRUE(provide(digestOf("content"), "content").ok());
-  EXPECT_EQ(structuralKey(last_), "content");
+  EXPECT_EQ(contentOf(last_), "content");
   EXPECT_EQ(cache_->stats().bytes, 0);
 }
 
@@ -209,7 +209,7 @@ TEST_F(BlobCacheTest, SurvivesARestartAndVerifiesAgain) {
   EXPECT_EQ(fetches_, 0);
   ASSERT_TRUE(provide(digestOf("damaged"), "damaged").ok());
   EXPECT_EQ(fetches_, 1);
-  EXPECT_EQ(structuralKey(last_), "damaged");
+  EXPECT_EQ(contentOf(last_), "damaged");
   EXPECT_EQ(cache_->stats().bytes, 12);
   EXPECT_EQ(std::distance(fs::directory_iterator(cache), fs::directory_iterator()), 2);
 }
@@ -251,7 +251,7 @@ TEST_F(BlobCacheTest, TwoTasksThatWantOneBlobFetchItOnce) {
             ++fetches_;
             return sink("shared");
           });
-      if (status.ok() && structuralKey(link) == "shared") ++provided;
+      if (status.ok() && contentOf(link) == "shared") ++provided;
     });
   }
   for (std::thread& task : tasks) task.join();

@@ -45,7 +45,7 @@ absl::StatusOr<int64_t> bytesOf(const v1::TensorSpec& spec) {
 }
 
 /// Reads an output file of the task, which may have put any kind of file there.
-absl::StatusOr<std::string> structuralKey(const std::string& path, int64_t bytes) {
+absl::StatusOr<std::string> contentOf(const std::string& path, int64_t bytes) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat facts{};
   if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size != bytes) {
@@ -69,7 +69,7 @@ absl::Status takeOutputs(const AttemptFolder& folder, int64_t most, v1::ExecuteR
     if (bytes > left) return unusable(absl::StrCat("outputs of more than its memory limit of ", most, " bytes"));
     left -= bytes;
     if (output.value_case() != v1::TensorValue::kData) {
-      TESSERA_ASSIGN_OR_RETURN(auto content, structuralKey(folder.output(outputFileName(i)), bytes));
+      TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(folder.output(outputFileName(i)), bytes));
       output.set_data(std::move(content));
     }
     if (static_cast<int64_t>(output.data().size()) != bytes) return unusable("an output of the wrong size");

@@ -112,7 +112,7 @@ TEST_P(TaskRunTest, SuccessCarriesTheResultAndItsCost) {
   EXPECT_GT(result.usage().peak_rss_bytes(), 0);
 }
 
-std::string structuralKey(const std::string& path) {
+std::string contentOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
@@ -123,7 +123,7 @@ TEST_P(TaskRunTest, WhatOneTaskMadeOfAStepTheNextOneKnows) {
   for (const char* made : {"", "made once", "made once"}) {
     const v1::TaskResult result = run(taskNamed("known-steps:1"));
     ASSERT_FALSE(result.has_failure()) << result.failure().ShortDebugString();
-    EXPECT_EQ(structuralKey(folder_->output("made")), made);
+    EXPECT_EQ(contentOf(folder_->output("made")), made);
   }
   ASSERT_EQ(failureOf("segfault").reason(), Failure::CRASHED);
 }

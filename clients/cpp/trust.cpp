@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string structuralKey(const std::string& path) { return readFile(path).value_or(""); }
+std::string contentOf(const std::string& path) { return readFile(path).value_or(""); }
 
 /// The first word of each line.
 std::set<std::string> keysOf(const std::string& trust_file) {
@@ -107,7 +107,7 @@ absl::Status trustKey(const std::string& trust_file, const std::string& public_k
     return fileError(errno, absl::StrCat("cannot write the trusted keys ", trust_file));
   }
   if (keysOf(trust_file).contains(public_key)) return absl::OkStatus();
-  const std::string before = structuralKey(trust_file);
+  const std::string before = contentOf(trust_file);
   const std::string line =
       absl::StrCat(before.empty() || before.back() == '\n' ? "" : "\n", public_key, " ", comment, "\n");
   if (write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
@@ -142,7 +142,7 @@ bool isLocalAddress(const std::string& address) {
 
 absl::Status checkTrusted(int artifact, const std::string& path, const std::string& trust_file) {
   std::error_code error;
-  const auto signature = parseSignature(structuralKey(path + ".sig"));
+  const auto signature = parseSignature(contentOf(path + ".sig"));
   if (!signature.ok()) {
     return untrusted(path,
                      absl::StrCat("its native code has no trusted signature: ", path, ".sig ",

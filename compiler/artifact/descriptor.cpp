@@ -219,10 +219,10 @@ class Tables {
     std::vector<Constant*> operands;
     for (int32_t index : step.operands()) operands.push_back(int32(index));
     const v1::KernelInfo& kernel = *kernels_[workload];
-    std::vector<Constant*> cuts, reaches;
+    std::vector<Constant*> grid_bounds, written_extents;
     const std::vector<Cut> all = gridBoundsOf(plan, step, kernel);
     for (const Cut& cut : all) {
-      cuts.push_back(
+      grid_bounds.push_back(
           llvm::ConstantStruct::get(cut_, {int32(cut.phase), int32(cut.ranges), int64(cut.count), int64(cut.inner),
                                            int64(cut.numerator), int64(cut.denominator), int64(cut.slack)}));
     }
@@ -233,7 +233,7 @@ class Tables {
             llvm::ConstantStruct::get(term_, {int32(term.cut), int32(0), int64(term.numerator), int64(term.denominator),
                                               int64(term.bytes), int64(term.most)}));
       }
-      reaches.push_back(llvm::ConstantStruct::get(
+      written_extents.push_back(llvm::ConstantStruct::get(
           reach_,
           {int32(reach.operand), int32(static_cast<int64_t>(terms.size())), int64(reach.base), table(term_, terms)}));
     }
@@ -242,8 +242,9 @@ class Tables {
         {string(step.name()), string(plan_.workloads(step.workload()).symbol()), phases_[workload],
          int32(kernel.phases_size()), int32(step.operands_size()), table(llvm::Type::getInt32Ty(context_), operands),
          int64(flops > INT64_MAX / iterations ? INT64_MAX : flops * iterations), int64(kernel.workspace_bytes()),
-         int64(kernel.scratch_bytes()), int32(kernel.num_results()), int32(static_cast<int64_t>(cuts.size())),
-         table(cut_, cuts), table(reach_, reaches), int32(static_cast<int64_t>(reaches.size())), int32(0)});
+         int64(kernel.scratch_bytes()), int32(kernel.num_results()), int32(static_cast<int64_t>(grid_bounds.size())),
+         table(cut_, grid_bounds), table(reach_, written_extents), int32(static_cast<int64_t>(written_extents.size())),
+         int32(0)});
   }
   /// In the order of the inputs.
   std::vector<Constant*> fixedInputs() {

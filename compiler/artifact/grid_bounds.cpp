@@ -233,7 +233,7 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
 }  // namespace
 
 std::vector<Cut> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel) {
-  std::vector<Cut> cuts;
+  std::vector<Cut> grid_bounds;
   std::set<uint32_t> all;
   for (const v1::Step::Rows& rows : step.rows()) all.insert(rangesOf(rows));
   for (const uint32_t ranges : all) {
@@ -245,24 +245,24 @@ std::vector<Cut> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, const 
       if (!cut || cut->numerator > kMostFactor / rows.most() || cut->denominator > kMostFactor) continue;
       cut->phase = p;
       cut->ranges = ranges;
-      cuts.push_back(*cut);
+      grid_bounds.push_back(*cut);
     }
   }
-  std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) {
+  std::sort(grid_bounds.begin(), grid_bounds.end(), [](const Cut& a, const Cut& b) {
     return std::tuple(a.phase, -a.inner, a.ranges) < std::tuple(b.phase, -b.inner, b.ranges);
   });
   // If two cuts share a level, the first one is kept.
   const auto overlap = [](const Cut& a, const Cut& b) {
     return a.phase == b.phase && a.inner % (b.inner * b.count) != 0;
   };
-  for (size_t i = 1; i < cuts.size();) {
-    if (overlap(cuts[i - 1], cuts[i])) {
-      cuts.erase(cuts.begin() + static_cast<std::ptrdiff_t>(i));
+  for (size_t i = 1; i < grid_bounds.size();) {
+    if (overlap(grid_bounds[i - 1], grid_bounds[i])) {
+      grid_bounds.erase(grid_bounds.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
     }
   }
-  return cuts;
+  return grid_bounds;
 }
 
 }  // namespace tessera::compiler

@@ -37,14 +37,14 @@ std::optional<CutLoop> loopOf(const Cut& cut, const Walk& walk, int64_t grid) {
 }
 
 WrittenExtent reachOf(const Walk& walk, const Walk::Touch& touch, int64_t element, int64_t grid, int32_t phase,
-                      const std::vector<Cut>& cuts) {
+                      const std::vector<Cut>& grid_bounds) {
   WrittenExtent reach{.operand = touch.buffer(), .base = touch.offset() + element, .terms = {}};
   for (int loop = 0; loop < touch.strides_size(); ++loop)
     if (touch.strides(loop) > 0) reach.base += touch.strides(loop) * (walk.extents(loop) - 1);
   std::vector<int> ended;
-  for (size_t c = 0; c < cuts.size(); ++c) {
-    if (cuts[c].phase != phase) continue;
-    const std::optional<CutLoop> cut = loopOf(cuts[c], walk, grid);
+  for (size_t c = 0; c < grid_bounds.size(); ++c) {
+    if (grid_bounds[c].phase != phase) continue;
+    const std::optional<CutLoop> cut = loopOf(grid_bounds[c], walk, grid);
     if (!cut || std::find(ended.begin(), ended.end(), cut->loop) != ended.end()) continue;
     const int64_t stride = touch.strides(cut->loop), most = stride * walk.extents(cut->loop);
     if (stride <= 0) continue;
@@ -62,11 +62,11 @@ WrittenExtent reachOf(const Walk& walk, const Walk::Touch& touch, int64_t elemen
 }  // namespace
 
 std::vector<WrittenExtent> writtenExtentsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel,
-                                            const std::vector<Cut>& cuts) {
-  std::vector<WrittenExtent> reaches;
-  if (cuts.empty()) return reaches;
+                                            const std::vector<Cut>& grid_bounds) {
+  std::vector<WrittenExtent> written_extents;
+  if (grid_bounds.empty()) return written_extents;
   for (const v1::KernelInfo::Phase& phase : kernel.phases())
-    if (phase.walks().empty() || phase.grid() > kMostFactor) return reaches;
+    if (phase.walks().empty() || phase.grid() > kMostFactor) return written_extents;
   for (int operand = step.operands_size() - kernel.num_results(); operand < step.operands_size(); ++operand) {
     const v1::Buffer& buffer = plan.buffers(step.operands(operand));
     const int64_t element = elementBytes(buffer.spec().dtype());
@@ -76,16 +76,16 @@ std::vector<WrittenExtent> writtenExtentsOf(const v1::Plan& plan, const v1::Step
       for (const Walk& walk : kernel.phases(p).walks()) {
         for (const Walk::Touch& touch : walk.touches()) {
           if (!touch.written() || touch.buffer() != operand) continue;
-          WrittenExtent reach = reachOf(walk, touch, element, kernel.phases(p).grid(), p, cuts);
+          WrittenExtent reach = reachOf(walk, touch, element, kernel.phases(p).grid(), p, grid_bounds);
           ends |= !reach.terms.empty();
           whole |= reach.terms.empty() && reach.base >= buffer.size_bytes();
           if (std::find(found.begin(), found.end(), reach) == found.end()) found.push_back(std::move(reach));
         }
       }
     }
-    if (ends && !whole) reaches.insert(reaches.end(), found.begin(), found.end());
+    if (ends && !whole) written_extents.insert(written_extents.end(), found.begin(), found.end());
   }
-  return reaches;
+  return written_extents;
 }
 
 }  // namespace tessera::compiler

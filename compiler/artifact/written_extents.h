@@ -28,6 +28,6 @@ struct WrittenExtent {
 /// `cuts`: the result of gridBoundsOf() for the step. Contains nothing for results that some phase may write to the end
 /// in any run.
 std::vector<WrittenExtent> writtenExtentsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel,
-                                            const std::vector<Cut>& cuts);
+                                            const std::vector<Cut>& grid_bounds);
 
 }  // namespace tessera::compiler

@@ -17,10 +17,10 @@ class Reaches : public compiler::testing::StepOfRows {
   static void write(Walk& walk, int buffer, const std::vector<int64_t>& strides, int64_t offset = 0) {
     touch(walk, buffer, /*written=*/true, strides, offset);
   }
-  std::vector<WrittenExtent> reaches() const { return writtenExtentsOf(plan_, step_, kernel_, cuts()); }
+  std::vector<WrittenExtent> written_extents() const { return writtenExtentsOf(plan_, step_, kernel_, grid_bounds()); }
   /// Bytes that a run of n rows writes.
   int64_t written(int64_t n) const {
-    const std::vector<Cut> all = cuts();
+    const std::vector<Cut> all = grid_bounds();
     int64_t end = 0;
     for (const WrittenExtent& reach : writtenExtentsOf(plan_, step_, kernel_, all)) {
       int64_t own = reach.base;
@@ -38,7 +38,7 @@ class Reaches : public compiler::testing::StepOfRows {
 TEST_F(Reaches, TilesOfRowsReachAsFarAsTheirLastRow) {
   // [columns in halves][rows by 6], the last tile of 4
   write(walk(phase(6), {16, 10, 7}, {{1, 5, 2}, {0, 6, 3}}), 1, {10, 1, 0});
-  EXPECT_THAT(reaches(),
+  EXPECT_THAT(written_extents(),
               ElementsAre(WrittenExtent{.operand = 1, .base = 0, .terms = {{.cut = 0, .bytes = 240, .most = 640}}}));
   EXPECT_EQ(written(1), 240);
   EXPECT_EQ(written(7), 480);
@@ -56,7 +56,7 @@ TEST_F(Reaches, NestsSideBySideReachAsFarAsTheFarthest) {
   v1::KernelInfo::Phase& both = phase(16);
   write(walk(both, {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   write(walk(both, {16, 10}, {{0, 4, 4}}), 1, {10, 1});
-  ASSERT_EQ(cuts().size(), 1U);  // one row needs 4 of 16 cells: one step of the coarse nest
+  ASSERT_EQ(grid_bounds().size(), 1U);  // one row needs 4 of 16 cells: one step of the coarse nest
   EXPECT_EQ(written(1), 160);
   EXPECT_EQ(written(16), 640);
 }
@@ -79,8 +79,8 @@ TEST_F(Reaches, TwoRangesReachAsFarAsBothLetThem) {
     entry.set_stride(2);  // [16, 5, 2]
   }
   write(walk(phase(80), {16, 5, 2}, {{0, 1, 16}, {1, 1, 5}}), 1, {10, 2, 1});
-  ASSERT_EQ(reaches().size(), 1U);
-  ASSERT_EQ(reaches()[0].terms.size(), 2U);
+  ASSERT_EQ(written_extents().size(), 1U);
+  ASSERT_EQ(written_extents()[0].terms.size(), 2U);
   EXPECT_EQ(written(1), 8);
   EXPECT_EQ(written(3), 2 * 40 + 2 * 8 + 8);  // 3 of both
   EXPECT_EQ(written(16), 640);
@@ -89,20 +89,20 @@ TEST_F(Reaches, TwoRangesReachAsFarAsBothLetThem) {
 TEST_F(Reaches, APhaseThatIsNotCutMayWriteAll) {
   write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   write(walk(phase(10), {16, 10}, {{1, 1, 10}}), 1, {10, 1});
-  ASSERT_EQ(cuts().size(), 1U);
-  EXPECT_THAT(reaches(), IsEmpty());
+  ASSERT_EQ(grid_bounds().size(), 1U);
+  EXPECT_THAT(written_extents(), IsEmpty());
 }
 
 TEST_F(Reaches, APhaseOfWhichNothingIsKnownMayWriteAll) {
   write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   phase(3);
-  EXPECT_THAT(reaches(), IsEmpty());
+  EXPECT_THAT(written_extents(), IsEmpty());
 }
 
 TEST_F(Reaches, APhaseThatWritesNoResultIsInNobodysWay) {
   phase(3).add_walks();  // for example packs an operand
   write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
-  ASSERT_EQ(cuts().size(), 1U);
+  ASSERT_EQ(grid_bounds().size(), 1U);
   EXPECT_EQ(written(2), 80);
 }
 

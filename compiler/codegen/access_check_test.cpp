@@ -164,11 +164,11 @@ std::string leftMemory(int64_t argument_bytes, int64_t result_bytes, GuardedMemo
 }
 
 TEST(GuardedUnit, NamesThePhaseThatLeavesItsMemory) {
-  EXPECT_EQ(leftMemory(400, 400, GuardedMemory::End::kOppositeShare), "");
+  EXPECT_EQ(leftMemory(400, 400, GuardedMemory::End::kBack), "");
   EXPECT_EQ(leftMemory(400, 400, GuardedMemory::End::kFront), "");
-  EXPECT_THAT(leftMemory(396, 400, GuardedMemory::End::kOppositeShare), HasSubstr("SIGSEGV in kernel unit_p0"));
-  EXPECT_THAT(leftMemory(396, 400, GuardedMemory::End::kOppositeShare), HasSubstr("behind operand 0 of 396 bytes"));
-  EXPECT_THAT(leftMemory(400, 396, GuardedMemory::End::kOppositeShare), HasSubstr("behind operand 1 of 396 bytes"));
+  EXPECT_THAT(leftMemory(396, 400, GuardedMemory::End::kBack), HasSubstr("SIGSEGV in kernel unit_p0"));
+  EXPECT_THAT(leftMemory(396, 400, GuardedMemory::End::kBack), HasSubstr("behind operand 0 of 396 bytes"));
+  EXPECT_THAT(leftMemory(400, 396, GuardedMemory::End::kBack), HasSubstr("behind operand 1 of 396 bytes"));
   EXPECT_THAT(leftMemory(400, 396, GuardedMemory::End::kFront), HasSubstr("unit_p0 wrote 1 bytes behind operand 1"));
 }
 

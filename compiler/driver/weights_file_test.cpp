@@ -46,7 +46,7 @@ TEST_F(WeightsFileTest, GapsHaveRoomOfTheirOwn) {
 }
 
 TEST_F(WeightsFileTest, ADiskWithRoomForTheWeightsAloneIsFull) {
-  enum End { kDiskQuota, kCannotMount, kOther };
+  enum End { kFull, kCannotMount, kOther };
   const pid_t child = fork();
   if (child == 0) {
     if (unshare(CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER)) != 0 ||
@@ -58,13 +58,13 @@ TEST_F(WeightsFileTest, ADiskWithRoomForTheWeightsAloneIsFull) {
     const bool full = failureOf(status).reason() == v1::Failure::WORKER_FAULT &&
                       status.message() == "cannot write " + path() + ": No space left on device";
     if (!full) fprintf(stderr, "%s\n", status.ToString().c_str());
-    _exit(full ? kDiskQuota : kOther);
+    _exit(full ? kFull : kOther);
   }
   int end = 0;
   ASSERT_EQ(waitpid(child, &end, 0), child);
   ASSERT_TRUE(WIFEXITED(end)) << end;
   if (WEXITSTATUS(end) == kCannotMount) GTEST_SKIP() << "this user may not mount in a namespace of its own";
-  EXPECT_EQ(WEXITSTATUS(end), kDiskQuota);
+  EXPECT_EQ(WEXITSTATUS(end), kFull);
 }
 
 }  // namespace

@@ -16,10 +16,10 @@ struct PlanningContext {
   Canonicalizer canonicalizer;
 };
 
-/// Returns the workbench that was prepared, or a new one.
+/// Returns the context that preparePlanningContext() made, or a new one.
 std::unique_ptr<PlanningContext> acquirePlanningContext();
 
-/// Prepares a workbench for the next acquirePlanningContext() call in this process or in a forked child.
+/// Prepares a context for the next acquirePlanningContext() call in this process or in a forked child.
 void preparePlanningContext();
 
 }  // namespace tessera::compiler

@@ -130,7 +130,7 @@ class Writer {
   }
 
   /// For each block position in row-major order: its tensor element, -1 for padding.
-  std::map<Point, int64_t> structuralKey(size_t operand) const {
+  std::map<Point, int64_t> contentOf(size_t operand) const {
     const Access& access = instruction_.accesses[operand];
     Point extents;
     for (size_t i = 0; i < instruction_.loops.size(); ++i) {
@@ -149,7 +149,7 @@ class Writer {
   }
 
   void bring(size_t operand) {
-    const std::map<Point, int64_t> content = structuralKey(operand);
+    const std::map<Point, int64_t> content = contentOf(operand);
     const Way& way = ways_[operand];
     for (size_t leg = 0; leg + 1 < way.buffers.size(); ++leg) {
       Step::Copy& copy = program_.steps.emplace_back().copy;
@@ -162,7 +162,7 @@ class Writer {
   }
 
   void takeResult() {
-    const std::map<Point, int64_t> content = structuralKey(0);
+    const std::map<Point, int64_t> content = contentOf(0);
     const BlockLayout& home = ways_[0].layouts.back();
     for (size_t leg = 0; leg < out_.buffers.size(); ++leg) {
       Step::Copy& copy = program_.steps.emplace_back().copy;

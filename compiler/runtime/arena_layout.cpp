@@ -9,15 +9,15 @@ namespace {
 
 constexpr size_t kMostLayouts = 64;  // for several ranges; layouts of a single range replace each other
 
-int64_t reachOf(const tessera_module_written_extent& reach, std::span<const EvaluatedGridBound> cuts) {
+int64_t reachOf(const tessera_module_written_extent& reach, std::span<const EvaluatedGridBound> grid_bounds) {
   // Terms are bounded, but there may be many: the sum saturates. Callers clamp it to the operand's size.
   constexpr int64_t kFarthest = int64_t{1} << 62;
   int64_t end = reach.base;
   for (const tessera_module_written_extent_term& term : std::span(reach.terms, static_cast<size_t>(reach.num_terms))) {
     // No overflow: checkModule() bounds the factors.
-    const __int128 steps =
-        (static_cast<__int128>(cuts[static_cast<size_t>(term.cut)].needed) * term.numerator + term.denominator - 1) /
-        term.denominator;
+    const __int128 steps = (static_cast<__int128>(grid_bounds[static_cast<size_t>(term.cut)].needed) * term.numerator +
+                            term.denominator - 1) /
+                           term.denominator;
     end = std::min(end + static_cast<int64_t>(std::min<__int128>(term.most, steps * term.bytes)), kFarthest);
   }
   return end;
@@ -26,15 +26,15 @@ int64_t reachOf(const tessera_module_written_extent& reach, std::span<const Eval
 }  // namespace
 
 int64_t writtenExtent(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
-                      std::span<const EvaluatedGridBound> cuts) {
+                      std::span<const EvaluatedGridBound> grid_bounds) {
   int64_t end = 0;
   bool known = false;
   for (const tessera_module_written_extent& reach :
-       std::span(step.reaches, static_cast<size_t>(step.num_written_extents))) {
+       std::span(step.written_extents, static_cast<size_t>(step.num_written_extents))) {
     if (reach.operand != operand) continue;
     known = true;
     // An operand may have several writers within a step: the farthest one counts.
-    end = std::max(end, reachOf(reach, cuts));
+    end = std::max(end, reachOf(reach, grid_bounds));
   }
   return known ? std::min(end, size_bytes) : size_bytes;
 }
@@ -86,12 +86,12 @@ int64_t ArenaLayout::offset(const tessera_module_buffer& buffer) const {
   return offsets_[place] + buffer.offset - variant_.places[place].offset;
 }
 
-void ArenaLayout::measure(std::span<const EvaluatedGridBound> cuts) {
+void ArenaLayout::measure(std::span<const EvaluatedGridBound> grid_bounds) {
   needed_ = always_;  // of the same length: allocates nothing
   for (const Writer& writer : writers_) {
     const tessera_module_step& step = variant_.steps[writer.step];
     const int64_t size = variant_.buffers[step.operands[writer.operand]].size_bytes;
-    const int64_t written = writtenExtent(step, writer.operand, size, cuts.subspan(writer.first_cut));
+    const int64_t written = writtenExtent(step, writer.operand, size, grid_bounds.subspan(writer.first_cut));
     if (written > 0) needed_[writer.place] = std::max(needed_[writer.place], writer.within + written);
   }
 }
@@ -116,9 +116,9 @@ ArenaLayout::Layout ArenaLayout::pack() const {
   return {needed_, std::move(arena.offsets), arena.bytes};
 }
 
-bool ArenaLayout::fit(std::span<const EvaluatedGridBound> cuts) {
+bool ArenaLayout::fit(std::span<const EvaluatedGridBound> grid_bounds) {
   if (offsets_.empty()) return false;
-  measure(cuts);
+  measure(grid_bounds);
   auto chosen = layouts_.end();
   for (auto layout = layouts_.begin(); layout != layouts_.end(); ++layout)
     if (holds(*layout) && (chosen == layouts_.end() || layout->bytes < chosen->bytes)) chosen = layout;

@@ -12,7 +12,7 @@ namespace tessera::compiler {
 /// Number of leading bytes of a result that a run writes; it writes no byte after them. `cuts`: the step's cuts as they
 /// apply to this run, in order.
 int64_t writtenExtent(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
-                      std::span<const EvaluatedGridBound> cuts);
+                      std::span<const EvaluatedGridBound> grid_bounds);
 
 /// Arena offsets of the intermediates of a variant for the current run. For a variant with ranges, the layout is packed
 /// for the bytes that the run writes, by the same algorithm as the plan's layout for the greatest sizes: a run needs
@@ -24,7 +24,7 @@ class ArenaLayout {
 
   /// Chooses the layout for a run with `cuts`: those of all steps, one after another. Returns true if offsets changed.
   /// Allocates when it computes a new layout.
-  bool fit(std::span<const EvaluatedGridBound> cuts);
+  bool fit(std::span<const EvaluatedGridBound> grid_bounds);
 
   /// Offset of an arena buffer of the variant.
   int64_t offset(const tessera_module_buffer& buffer) const;
@@ -45,7 +45,7 @@ class ArenaLayout {
     std::vector<int64_t> sizes, offsets;  // per place
     int64_t bytes = 0;
   };
-  void measure(std::span<const EvaluatedGridBound> cuts);
+  void measure(std::span<const EvaluatedGridBound> grid_bounds);
   bool holds(const Layout& layout) const;
   Layout pack() const;
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kRows = 100, kBytes = kRows * 64;
 
 struct Chain {
-  tessera_module_grid_bound cuts[2] = {{0, 1, kRows, 1, 1, 1, 0}, {0, 1, kRows, 1, 1, 1, 0}};
+  tessera_module_grid_bound grid_bounds[2] = {{0, 1, kRows, 1, 1, 1, 0}, {0, 1, kRows, 1, 1, 1, 0}};
   tessera_module_written_extent_term term = {0, 0, 1, 1, 64, kBytes};
   tessera_module_written_extent reach = {1, 1, 0, &term};
   tessera_module_buffer buffers[4] = {{TESSERA_BUFFER_INPUT, 0, 0, kBytes},
@@ -29,9 +29,9 @@ struct Chain {
       steps[s].num_results = 1;
       if (s == 2) continue;
       steps[s].num_grid_bounds = 1;
-      steps[s].cuts = &cuts[s];
+      steps[s].grid_bounds = &grid_bounds[s];
       steps[s].num_written_extents = 1;
-      steps[s].reaches = &reach;
+      steps[s].written_extents = &reach;
     }
     variant.buffers = buffers;
     variant.steps = steps;

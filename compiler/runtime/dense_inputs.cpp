@@ -27,7 +27,7 @@ const char* spread(char* to, const char* from, size_t element_bytes, std::span<c
 }
 
 /// Bytes up to the last element of `extents` in a tensor laid out for `bounds`.
-int64_t leadingPart(std::span<const int64_t> bounds, std::span<const int64_t> extents, int64_t element_bytes) {
+int64_t frontOf(std::span<const int64_t> bounds, std::span<const int64_t> extents, int64_t element_bytes) {
   int64_t last = 0;
   for (size_t d = 0; d < bounds.size(); ++d) {
     if (extents[d] == 0) return 0;
@@ -61,7 +61,7 @@ void* DenseInputs::place(uint8_t* memory, size_t input, const void* data, std::s
   Place& place = places_[input];
   uint8_t* const to = memory + place.offset;
   if (!std::equal(extents.begin(), extents.end(), place.extents.begin())) {
-    std::memset(to, 0, static_cast<size_t>(leadingPart(bounds, place.extents, element)));
+    std::memset(to, 0, static_cast<size_t>(frontOf(bounds, place.extents, element)));
     std::copy(extents.begin(), extents.end(), place.extents.begin());
   }
   copyToBounds(to, data, static_cast<size_t>(element), bounds, extents);

@@ -20,7 +20,7 @@ struct Stray {
   Stray() {
     for (GuardedMemory& each : memory) {
       EXPECT_TRUE(each.allocate(40, 4));
-      each.place(GuardedMemory::End::kOppositeShare);
+      each.place(GuardedMemory::End::kBack);
       list.push_back(&each);
     }
     kernel = {"conv1+relu", "w3", 4, 1, 0, 16, list.data(), 4};

@@ -9,13 +9,13 @@ namespace tessera::compiler {
 /// SIGSEGV.
 ///
 /// Pages are whole, so the block touches one end only: kFront puts its first byte directly after the region before it;
-/// kOppositeShare puts its last byte as close to the region after it as the alignment allows (exactly next to it if the
+/// kBack puts its last byte as close to the region after it as the alignment allows (exactly next to it if the
 /// alignment is the element size, which divides the block's size). The gap between the block and the inaccessible page
 /// is filled with a pattern: findOutOfBoundsWrite() finds writes there, and reads give NaN in every floating-point
 /// type. Needs libc only; one system call per allocation, none to place.
 class GuardedMemory {
  public:
-  enum class End { kFront, kOppositeShare };
+  enum class End { kFront, kBack };
 
   GuardedMemory() = default;
   ~GuardedMemory();

@@ -25,7 +25,7 @@ GuardedMemory make(size_t bytes, size_t alignment, End end) {
 
 TEST(GuardedMemory, StandsAtEitherEndOfWholePages) {
   for (size_t bytes : {1, 3, 4, 60, 64, 4095, 4096, 4097, 100'003}) {
-    const GuardedMemory front = make(bytes, 1, End::kFront), back = make(bytes, 1, End::kOppositeShare);
+    const GuardedMemory front = make(bytes, 1, End::kFront), back = make(bytes, 1, End::kBack);
     EXPECT_TRUE(faults(front.data() - 1)) << bytes;
     EXPECT_TRUE(faults(back.data() + bytes)) << bytes;
     EXPECT_FALSE(faults(front.data())) << bytes;
@@ -37,7 +37,7 @@ TEST(GuardedMemory, StandsAtEitherEndOfWholePages) {
 }
 
 TEST(GuardedMemory, NoBytesAreNeverThere) {
-  for (End end : {End::kFront, End::kOppositeShare}) {
+  for (End end : {End::kFront, End::kBack}) {
     const GuardedMemory memory = make(0, 64, end);
     EXPECT_TRUE(faults(memory.data()));
     EXPECT_TRUE(faults(memory.data() - 1));
@@ -47,11 +47,11 @@ TEST(GuardedMemory, NoBytesAreNeverThere) {
 
 TEST(GuardedMemory, AlignmentLeavesLessThanItself) {
   for (size_t bytes : {1, 4, 63, 64, 65, 4100}) {
-    GuardedMemory memory = make(bytes, 64, End::kOppositeShare);
+    GuardedMemory memory = make(bytes, 64, End::kBack);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % 64, 0u);
     EXPECT_TRUE(faults(memory.data() + (bytes + 63) / 64 * 64));
     for (size_t slack = bytes; slack < (bytes + 63) / 64 * 64; ++slack) {
-      memory.place(End::kOppositeShare);
+      memory.place(End::kBack);
       EXPECT_EQ(memory.findOutOfBoundsWrite(), 0);
       memory.data()[slack] = GuardedMemory::kPoison - 1;
       EXPECT_EQ(memory.findOutOfBoundsWrite(), static_cast<ptrdiff_t>(slack - bytes + 1));
@@ -60,7 +60,7 @@ TEST(GuardedMemory, AlignmentLeavesLessThanItself) {
 }
 
 TEST(GuardedMemory, FindsWritesIntoTheRestOfThePage) {
-  GuardedMemory memory = make(100, 4, End::kOppositeShare);
+  GuardedMemory memory = make(100, 4, End::kBack);
   memory.data()[-3] = 0;
   EXPECT_EQ(memory.findOutOfBoundsWrite(), -3);
   memory.place(End::kFront);
@@ -70,7 +70,7 @@ TEST(GuardedMemory, FindsWritesIntoTheRestOfThePage) {
 }
 
 TEST(GuardedMemory, AllOfItIsNaNBeforeUse) {
-  for (End end : {End::kFront, End::kOppositeShare}) {
+  for (End end : {End::kFront, End::kBack}) {
     GuardedMemory memory = make(8, 8, end);
     // After the block, before it, and the block itself.
     for (ptrdiff_t at : {ptrdiff_t{0}, end == End::kFront ? ptrdiff_t{8} : ptrdiff_t{-8}}) {
@@ -88,7 +88,7 @@ TEST(GuardedMemory, AllOfItIsNaNBeforeUse) {
 }
 
 TEST(GuardedMemory, ReadOnlyRefusesWrites) {
-  GuardedMemory memory = make(16, 4, End::kOppositeShare);
+  GuardedMemory memory = make(16, 4, End::kBack);
   memory.setWritable(false);
   EXPECT_TRUE(catchFault([&] { *static_cast<volatile uint8_t*>(memory.data()) = 1; }));
   EXPECT_FALSE(faults(memory.data()));

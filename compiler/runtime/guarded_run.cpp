@@ -70,7 +70,7 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
   inputs = complete(inputs);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   if (RuntimeStatus status = checkDerivedDims(inputs); !status.ok()) return status;
-  deriveDims(inputs);
+  fitToSizes(inputs);
   bindCaller(inputs, outputs);
   const Bound& bound = bound_[variant_];
   if (bound.arena.bytes() > 0) {
@@ -92,7 +92,7 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
   const auto place_of = [&](int32_t operand) {
     return bound.operands[first.first_operand + static_cast<size_t>(operand)];
   };
-  const auto cuts = std::span(bound.cuts).subspan(first.first_cut);
+  const auto grid_bounds = std::span(bound.grid_bounds).subspan(first.first_cut);
   StepMemory memory(step, team_.threads());
   std::vector<void*> operands;
   for (int32_t i = 0; i < step.num_operands; ++i) {
@@ -100,7 +100,7 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
     const auto index = static_cast<size_t>(i);
     // For an intermediate in a run of few rows, the arena has room for the bytes that the run writes only.
     const bool cut = i >= arguments && buffer.kind == TESSERA_BUFFER_ARENA;
-    const int64_t bytes = cut ? writtenExtent(step, i, buffer.size_bytes, cuts) : buffer.size_bytes;
+    const int64_t bytes = cut ? writtenExtent(step, i, buffer.size_bytes, grid_bounds) : buffer.size_bytes;
     if (RuntimeStatus status = memory.place(index, bytes, alignmentOf(tables(), buffer), end); !status.ok()) {
       return status;
     }

@@ -99,8 +99,8 @@ typedef struct {
   int32_t num_results; /* the last operands: written completely, not read before; all other operands are only read */
   int32_t num_grid_bounds;
   const tessera_module_grid_bound*
-      cuts; /* ascending by phase; within one phase each is inside a step of the one before */
-  const tessera_module_written_extent* reaches; /* ascending by operand */
+      grid_bounds; /* ascending by phase; within one phase each is inside a step of the one before */
+  const tessera_module_written_extent* written_extents; /* ascending by operand */
   int32_t num_written_extents;
   int32_t reserved;
 } tessera_module_step;

@@ -365,11 +365,11 @@ class Checker {
       const ImageSegment* segment = segmentOf(reinterpret_cast<const void*>(s.phases[i].fn));
       if (!segment || !segment->executable) return "has a phase outside the code";
     }
-    if (!array(s.cuts, s.num_grid_bounds)) return "has its cuts outside the code";
+    if (!array(s.grid_bounds, s.num_grid_bounds)) return "has its cuts outside the code";
     for (int32_t i = 0; i < s.num_grid_bounds; ++i) {
       if (const char* what = cut(v, s, i)) return what;
     }
-    if (!array(s.reaches, s.num_written_extents)) return "has its reaches outside the code";
+    if (!array(s.written_extents, s.num_written_extents)) return "has its reaches outside the code";
     for (int32_t i = 0; i < s.num_written_extents; ++i) {
       if (const char* what = reach(s, i)) return what;
     }
@@ -377,9 +377,9 @@ class Checker {
   }
 
   const char* reach(const tessera_module_step& s, int32_t index) const {
-    const tessera_module_written_extent& r = s.reaches[index];
+    const tessera_module_written_extent& r = s.written_extents[index];
     if (r.operand < s.num_operands - s.num_results || r.operand >= s.num_operands) return "reaches into no result";
-    if (index > 0 && r.operand < s.reaches[index - 1].operand) return "has reaches out of order";
+    if (index > 0 && r.operand < s.written_extents[index - 1].operand) return "has reaches out of order";
     if (r.num_terms > s.num_grid_bounds || !array(r.terms, r.num_terms)) return "has its reaches outside the code";
     if (r.base < -kMaxBytes || r.base > kMaxBytes) return "reaches impossibly far";
     for (int32_t i = 0; i < r.num_terms; ++i) {
@@ -394,7 +394,7 @@ class Checker {
   }
 
   const char* cut(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
-    const tessera_module_grid_bound& c = s.cuts[index];
+    const tessera_module_grid_bound& c = s.grid_bounds[index];
     if (c.phase < 0 || c.phase >= s.num_phases) return "cuts no phase of its";
     // The product of the ranges' largest sizes bounds `rows * numerator` in neededSteps().
     int64_t rows = 1;  // at most
@@ -412,9 +412,10 @@ class Checker {
         !within(c.slack, 0, kMaxBytes)) {
       return "cuts a phase where there is no level";
     }
-    if (index == 0 || s.cuts[index - 1].phase < c.phase) return nullptr;
+    if (index == 0 || s.grid_bounds[index - 1].phase < c.phase) return nullptr;
     // Cuts of a phase are nested, slowest first.
-    const bool within_other = s.cuts[index - 1].phase == c.phase && s.cuts[index - 1].inner % (c.count * c.inner) == 0;
+    const bool within_other =
+        s.grid_bounds[index - 1].phase == c.phase && s.grid_bounds[index - 1].inner % (c.count * c.inner) == 0;
     return within_other ? nullptr : "has cuts out of order";
   }
 

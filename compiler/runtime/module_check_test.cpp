@@ -144,7 +144,7 @@ struct RangedTables {
   const char count_name[8] = "name";
   int32_t ranges[2] = {0, -1};
   tessera_module_tensor inputs[2] = {};
-  tessera_module_grid_bound cuts[2] = {{0, 1, 3, 1, 1, 2, 0}, {0, 1, 1, 1, 1, 1, 0}};
+  tessera_module_grid_bound grid_bounds[2] = {{0, 1, 3, 1, 1, 2, 0}, {0, 1, 1, 1, 1, 1, 0}};
   Tables tables;
 
   RangedTables() {
@@ -155,7 +155,7 @@ struct RangedTables {
     tables.module.num_inputs = 2;
     tables.dimension.size = -4;
     tables.variants[0].inputs = inputs;
-    tables.step.cuts = cuts;
+    tables.step.grid_bounds = grid_bounds;
     tables.step.num_grid_bounds = 1;
   }
   RuntimeStatus check() const {
@@ -178,22 +178,23 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
     change(ranged);
     EXPECT_EQ(ranged.check().code(), TESSERA_CORRUPT);
   };
-  refuses([](RangedTables& r) { r.cuts[0].phase = 1; });
-  refuses([](RangedTables& r) { r.cuts[0].phase = -1; });
-  refuses([](RangedTables& r) { r.cuts[0].ranges = 0; });
-  refuses([](RangedTables& r) { r.cuts[0].ranges = 2; });
-  refuses([](RangedTables& r) { r.cuts[0].ranges = 3; });
-  refuses([](RangedTables& r) { r.cuts[0].ranges = 0x80000001U; });
-  refuses([](RangedTables& r) { r.cuts[0].count = 2; });  // of a grid of 3
-  refuses([](RangedTables& r) { r.cuts[0].count = 0; });
-  refuses([](RangedTables& r) { r.cuts[0].inner = 2; });
-  refuses([](RangedTables& r) { r.cuts[0].inner = INT64_MAX; });
-  refuses([](RangedTables& r) { r.cuts[0].numerator = INT64_MAX / 2; });
-  refuses([](RangedTables& r) { r.cuts[0].denominator = 0; });
-  refuses([](RangedTables& r) { r.cuts[0].slack = -1; });
-  refuses([](RangedTables& r) { r.tables.step.cuts = reinterpret_cast<const tessera_module_grid_bound*>(&r + 1); });
+  refuses([](RangedTables& r) { r.grid_bounds[0].phase = 1; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].phase = -1; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].ranges = 0; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].ranges = 2; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].ranges = 3; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].ranges = 0x80000001U; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].count = 2; });  // of a grid of 3
+  refuses([](RangedTables& r) { r.grid_bounds[0].count = 0; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].inner = 2; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].inner = INT64_MAX; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].numerator = INT64_MAX / 2; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].denominator = 0; });
+  refuses([](RangedTables& r) { r.grid_bounds[0].slack = -1; });
+  refuses(
+      [](RangedTables& r) { r.tables.step.grid_bounds = reinterpret_cast<const tessera_module_grid_bound*>(&r + 1); });
   refuses([](RangedTables& r) {
-    r.cuts[1] = r.cuts[0];  // the same level twice
+    r.grid_bounds[1] = r.grid_bounds[0];  // the same level twice
     r.tables.step.num_grid_bounds = 2;
   });
   refuses([](RangedTables& r) { r.ranges[0] = 1; });
@@ -204,11 +205,11 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
 TEST(ModuleCheck, ReachesAreOfAResultAndItsCuts) {
   struct Reaching {
     tessera_module_written_extent_term term = {0, 0, 1, 1, 64, 128};
-    tessera_module_written_extent reaches[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
+    tessera_module_written_extent written_extents[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
     RangedTables ranged;
     Reaching() {
-      reaches[0].terms = &term;
-      ranged.tables.step.reaches = reaches;
+      written_extents[0].terms = &term;
+      ranged.tables.step.written_extents = written_extents;
       ranged.tables.step.num_written_extents = 2;
     }
     RuntimeStatus check() const {
@@ -225,17 +226,17 @@ TEST(ModuleCheck, ReachesAreOfAResultAndItsCuts) {
     EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
     EXPECT_THAT(changed.check().message(), HasSubstr(words));
   };
-  refuses("reaches into no result", [](Reaching& r) { r.reaches[0].operand = 2; });
-  refuses("reaches into no result", [](Reaching& r) { r.reaches[1].operand = 4; });
-  refuses("impossibly far", [](Reaching& r) { r.reaches[1].base = INT64_MAX; });
+  refuses("reaches into no result", [](Reaching& r) { r.written_extents[0].operand = 2; });
+  refuses("reaches into no result", [](Reaching& r) { r.written_extents[1].operand = 4; });
+  refuses("impossibly far", [](Reaching& r) { r.written_extents[1].base = INT64_MAX; });
   refuses("impossibly far", [](Reaching& r) { r.term.denominator = 0; });
   refuses("impossibly far", [](Reaching& r) { r.term.numerator = INT64_MAX; });
   refuses("impossibly far", [](Reaching& r) { r.term.bytes = -1; });
   refuses("impossibly far", [](Reaching& r) { r.term.most = INT64_MAX; });
   refuses("no cut of its", [](Reaching& r) { r.term.cut = 1; });
-  refuses("reaches outside", [](Reaching& r) { r.reaches[0].num_terms = 2; });
-  refuses("reaches outside", [](Reaching& r) { r.reaches[0].terms = nullptr; });
-  refuses("reaches outside", [](Reaching& r) { r.ranged.tables.step.reaches = &r.reaches[2] + 1000; });
+  refuses("reaches outside", [](Reaching& r) { r.written_extents[0].num_terms = 2; });
+  refuses("reaches outside", [](Reaching& r) { r.written_extents[0].terms = nullptr; });
+  refuses("reaches outside", [](Reaching& r) { r.ranged.tables.step.written_extents = &r.written_extents[2] + 1000; });
 }
 
 TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {

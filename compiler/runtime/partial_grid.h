@@ -23,10 +23,10 @@ inline int64_t neededSteps(const tessera_module_grid_bound& cut, int64_t rows) {
 }
 
 /// Sets `below` of the cuts of one phase, slowest first; returns the number of cells of its `grid` that remain.
-inline int64_t boundGrid(int64_t grid, std::span<EvaluatedGridBound> cuts) {
+inline int64_t boundGrid(int64_t grid, std::span<EvaluatedGridBound> grid_bounds) {
   int64_t left = 1, inside = 1;  // remaining cells so far, and cells of the whole grid, from the fastest level on
-  for (size_t c = cuts.size(); c-- > 0;) {
-    EvaluatedGridBound& cut = cuts[c];
+  for (size_t c = grid_bounds.size(); c-- > 0;) {
+    EvaluatedGridBound& cut = grid_bounds[c];
     left *= cut.inner / inside;
     cut.below = left;
     left *= cut.needed;
@@ -38,11 +38,11 @@ inline int64_t boundGrid(int64_t grid, std::span<EvaluatedGridBound> cuts) {
 /// Maps the range [low, high) of the remaining cells to the whole grid: calls work(lo, hi) for each run of contiguous
 /// cells.
 template <typename Work>
-void forEachRun(std::span<const EvaluatedGridBound> cuts, int64_t low, int64_t high, Work work) {
-  if (cuts.empty()) return work(low, high);
+void forEachRun(std::span<const EvaluatedGridBound> grid_bounds, int64_t low, int64_t high, Work work) {
+  if (grid_bounds.empty()) return work(low, high);
   while (low < high) {
     int64_t rest = low, at = 0, room = 0;
-    for (const EvaluatedGridBound& cut : cuts) {
+    for (const EvaluatedGridBound& cut : grid_bounds) {
       const int64_t whole = cut.needed * cut.below;
       at += rest / whole * cut.count * cut.inner;
       rest %= whole;

@@ -9,19 +9,19 @@ namespace tessera::compiler {
 namespace {
 
 /// Cells of a grid [outer][count][inner]... within the needed steps of each cut, enumerated one by one.
-std::vector<int64_t> cellsByHand(int64_t grid, const std::vector<EvaluatedGridBound>& cuts) {
+std::vector<int64_t> cellsByHand(int64_t grid, const std::vector<EvaluatedGridBound>& grid_bounds) {
   std::vector<int64_t> cells;
   for (int64_t cell = 0; cell < grid; ++cell) {
     bool needed = true;
-    for (const EvaluatedGridBound& cut : cuts) needed &= cell / cut.inner % cut.count < cut.needed;
+    for (const EvaluatedGridBound& cut : grid_bounds) needed &= cell / cut.inner % cut.count < cut.needed;
     if (needed) cells.push_back(cell);
   }
   return cells;
 }
 
-std::vector<int64_t> cellsOf(const std::vector<EvaluatedGridBound>& cuts, int64_t low, int64_t high) {
+std::vector<int64_t> cellsOf(const std::vector<EvaluatedGridBound>& grid_bounds, int64_t low, int64_t high) {
   std::vector<int64_t> cells;
-  forEachRun(cuts, low, high, [&](int64_t lo, int64_t hi) {
+  forEachRun(grid_bounds, low, high, [&](int64_t lo, int64_t hi) {
     EXPECT_LT(lo, hi);
     for (int64_t cell = lo; cell < hi; ++cell) cells.push_back(cell);
   });
@@ -34,18 +34,18 @@ TEST(GridPart, HoldsWhatIsNeededInOrderHoweverItIsShared) {
   for (int round = 0; round < 500; ++round) {
     // From the fastest level outwards: cells, a cut, cells between, another cut, cells outside.
     const int64_t inner = draw(5), count = draw(6), between = draw(3), slow_count = draw(5), outer = draw(4);
-    std::vector<EvaluatedGridBound> cuts{{slow_count, inner * count * between, draw(slow_count)},
-                                         {count, inner, draw(count)}};
-    if (round % 3 == 0) cuts.erase(cuts.begin());
-    if (round % 5 == 0) cuts.pop_back();
+    std::vector<EvaluatedGridBound> grid_bounds{{slow_count, inner * count * between, draw(slow_count)},
+                                                {count, inner, draw(count)}};
+    if (round % 3 == 0) grid_bounds.erase(grid_bounds.begin());
+    if (round % 5 == 0) grid_bounds.pop_back();
     const int64_t grid = inner * count * between * slow_count * outer;
-    const std::vector<int64_t> expected = cellsByHand(grid, cuts);
-    const int64_t left = boundGrid(grid, cuts);
+    const std::vector<int64_t> expected = cellsByHand(grid, grid_bounds);
+    const int64_t left = boundGrid(grid, grid_bounds);
     ASSERT_EQ(left, static_cast<int64_t>(expected.size()));
     std::vector<int64_t> cells;
     for (int64_t low = 0; low < left;) {
       const int64_t high = std::min(left, low + draw(9));
-      const std::vector<int64_t> part = cellsOf(cuts, low, high);
+      const std::vector<int64_t> part = cellsOf(grid_bounds, low, high);
       cells.insert(cells.end(), part.begin(), part.end());
       low = high;
     }
@@ -67,8 +67,8 @@ TEST(GridPart, RoundsRowsUpToSteps) {
 }
 
 TEST(GridPart, NothingIsLeftOfNoRows) {
-  std::vector<EvaluatedGridBound> cuts{{.count = 4, .inner = 3, .needed = 0}};
-  EXPECT_EQ(boundGrid(24, cuts), 0);
+  std::vector<EvaluatedGridBound> grid_bounds{{.count = 4, .inner = 3, .needed = 0}};
+  EXPECT_EQ(boundGrid(24, grid_bounds), 0);
 }
 
 }  // namespace

@@ -137,13 +137,13 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
       // The step's table has the cuts of all phases; each call refers to those of its own phase.
-      const size_t first_cut = bound.cuts.size();
+      const size_t first_cut = bound.grid_bounds.size();
       for (int32_t c = 0; c < step.num_grid_bounds; ++c) {
-        const tessera_module_grid_bound& cut = step.cuts[c];
-        if (cut.phase == p) bound.cuts.push_back({cut.count, cut.inner, cut.count, 1});
+        const tessera_module_grid_bound& cut = step.grid_bounds[c];
+        if (cut.phase == p) bound.grid_bounds.push_back({cut.count, cut.inner, cut.count, 1});
       }
       bound.calls.push_back({step.phases[p].fn, bound.operands.size(), s, p, p + 1 == step.num_phases,
-                             static_cast<int32_t>(bound.cuts.size() - first_cut), first_cut});
+                             static_cast<int32_t>(bound.grid_bounds.size() - first_cut), first_cut});
       bound.grids.push_back(step.phases[p].grid);
     }
     for (int32_t i = 0; i < step.num_operands; ++i) {
@@ -308,7 +308,7 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   if (RuntimeStatus status = checkDerivedDims(inputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
-  deriveDims(inputs);
+  fitToSizes(inputs);
   bindCaller(inputs, outputs);
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
@@ -371,7 +371,7 @@ RuntimeStatus Session::checkDerivedDims(std::span<const tessera_const_buffer> in
   return bound.followed.check(bound.sizes, {tables().inputs, inputs.size()});
 }
 
-void Session::deriveDims(std::span<const tessera_const_buffer> inputs) {
+void Session::fitToSizes(std::span<const tessera_const_buffer> inputs) {
   Bound& bound = bound_[variant_];
   if (bound.counts.empty()) return;
   bool changed = !bound.layout_is_current;
@@ -385,7 +385,7 @@ void Session::deriveDims(std::span<const tessera_const_buffer> inputs) {
   // If fit() throws, the next run computes the layout again.
   bound.layout_is_current = false;  // until a layout has been chosen
   boundGrids();
-  if (bound.arena.fit(bound.cuts)) placeOperands(tables(), bound);
+  if (bound.arena.fit(bound.grid_bounds)) placeOperands(tables(), bound);
   arena_.use(static_cast<size_t>(bound.arena.bytes()));
   bound.layout_is_current = true;
 }
@@ -397,11 +397,11 @@ void Session::boundGrids() {
     const Call& call = bound.calls[c];
     if (call.num_grid_bounds == 0) continue;
     const tessera_module_step& step = variant.steps[call.step];
-    const std::span<EvaluatedGridBound> cuts(bound.cuts.data() + call.first_cut,
-                                             static_cast<size_t>(call.num_grid_bounds));
+    const std::span<EvaluatedGridBound> grid_bounds(bound.grid_bounds.data() + call.first_cut,
+                                                    static_cast<size_t>(call.num_grid_bounds));
     size_t next = 0;
     for (int32_t i = 0; i < step.num_grid_bounds; ++i) {
-      const tessera_module_grid_bound& cut = step.cuts[i];
+      const tessera_module_grid_bound& cut = step.grid_bounds[i];
       if (cut.phase != call.phase) continue;
       size_t range = 0;
       int64_t rows = 1;
@@ -410,9 +410,9 @@ void Session::boundGrids() {
         if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= bound.counts[range];
         range += variant.dimensions[d].size < 0 ? 1 : 0;
       }
-      cuts[next++].needed = neededSteps(cut, rows);
+      grid_bounds[next++].needed = neededSteps(cut, rows);
     }
-    bound.grids[c] = boundGrid(step.phases[call.phase].grid, cuts);
+    bound.grids[c] = boundGrid(step.phases[call.phase].grid, grid_bounds);
   }
 }
 

@@ -115,13 +115,13 @@ class Session {
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
-    std::vector<int64_t> grids;            // per call: cells that this run needs
-    std::vector<EvaluatedGridBound> cuts;  // of all calls, one after another
-    std::vector<int64_t> output_shapes;    // of all outputs, one after another
-    std::vector<size_t> first_dimension;   // per output
-    std::vector<int64_t> counts;           // per range, of the latest run
-    std::vector<void*> given;              // per input: its address in this run
-    bool layout_is_current = false;        // whether grids and arena correspond to `counts`
+    std::vector<int64_t> grids;                   // per call: cells that this run needs
+    std::vector<EvaluatedGridBound> grid_bounds;  // of all calls, one after another
+    std::vector<int64_t> output_shapes;           // of all outputs, one after another
+    std::vector<size_t> first_dimension;          // per output
+    std::vector<int64_t> counts;                  // per range, of the latest run
+    std::vector<void*> given;                     // per input: its address in this run
+    bool layout_is_current = false;               // whether grids and arena correspond to `counts`
     ArenaLayout arena;
     DenseInputs dense;
     DerivedDims followed;
@@ -134,10 +134,10 @@ class Session {
   /// Checks that ranges that follow from others have the required sizes.
   RuntimeStatus checkDerivedDims(std::span<const tessera_const_buffer> inputs);
   /// Shortens the grids and lays out the arena for the number of rows that the run has of each range.
-  void deriveDims(std::span<const tessera_const_buffer> inputs);
+  void fitToSizes(std::span<const tessera_const_buffer> inputs);
   void boundGrids();
   std::span<const EvaluatedGridBound> gridBoundsOf(const Call& call) const {
-    return {bound_[variant_].cuts.data() + call.first_cut, static_cast<size_t>(call.num_grid_bounds)};
+    return {bound_[variant_].grid_bounds.data() + call.first_cut, static_cast<size_t>(call.num_grid_bounds)};
   }
   /// Extents of an input in this run, after its counts have been checked.
   std::span<const int64_t> extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,

@@ -504,7 +504,7 @@ tessera_status tessera_session_run_guarded(tessera_session* session, const tesse
     return invalid("the session or a list of buffers is null");
   }
   if (guard != TESSERA_GUARD_FRONT && guard != TESSERA_GUARD_BACK) return invalid("guard is neither front nor back");
-  const auto end = guard == TESSERA_GUARD_FRONT ? GuardedMemory::End::kFront : GuardedMemory::End::kOppositeShare;
+  const auto end = guard == TESSERA_GUARD_FRONT ? GuardedMemory::End::kFront : GuardedMemory::End::kBack;
   return guarded([&] {
     std::shared_ptr<Session> current = session->current();
     RuntimeStatus status = current->runGuarded({inputs, num_inputs}, {outputs, num_outputs}, end);

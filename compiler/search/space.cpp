@@ -312,15 +312,15 @@ class Neighbourhood {
 }  // namespace
 
 Direction Direction::opposite() const {
-  static constexpr std::pair<const char*, const char*> kOppositeShare[] = {
-      {"x", "/"}, {"/", "x"}, {"+", "-"}, {"-", "+"}, {"next", "last"}, {"last", "next"}};
+  static constexpr std::pair<const char*, const char*> kBack[] = {{"x", "/"}, {"/", "x"},       {"+", "-"},
+                                                                  {"-", "+"}, {"next", "last"}, {"last", "next"}};
   Direction back = *this;
   if (kind == "pair") {
     const std::vector<std::string> loops = absl::StrSplit(dimension, ' ');
     back.dimension = absl::StrCat(loops.back(), " ", loops.front());
     return back;
   }
-  for (const auto& [forth, reverse] : kOppositeShare) {
+  for (const auto& [forth, reverse] : kBack) {
     if (!change.starts_with(forth)) continue;
     back.change = absl::StrCat(reverse, change.substr(std::string_view(forth).size()));
     return back;

@@ -228,10 +228,10 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
 
 absl::StatusOr<Checked> check(const Program& program, uint64_t seed, int64_t most_points) {
   constexpr int64_t kMostParts = 1 << 24;
-  constexpr double kReconnectTimeout = 64;  // largest size of one tile, as a multiple of `most_points`
+  constexpr double kMaxTileFactor = 64;  // largest size of one tile, as a multiple of `most_points`
   double points = 0;
   const std::vector<Chosen> chosen = choose(program, static_cast<double>(most_points), points);
-  if (points > kReconnectTimeout * static_cast<double>(most_points)) {
+  if (points > kMaxTileFactor * static_cast<double>(most_points)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("one tile of its result takes ", points, " points; ", most_points, " are asked for"));
   }

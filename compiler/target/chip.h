@@ -56,7 +56,7 @@ class Chip {
   int cores() const { return target_.units(0).count(); }
   /// Number of parts into which a phase is cut so that every core has work: at least the number of cores, or as many as
   /// divide the work evenly.
-  int64_t hasEnoughParts() const { return std::max<int64_t>(prices().grid().few_parts(), cores()); }
+  int64_t enoughParts() const { return std::max<int64_t>(prices().grid().few_parts(), cores()); }
   int threadsPerCore() const { return target_.units(0).threads(); }
   int vectorBits() const { return target_.registers().vector_bits(); }
   int vectorRegisters() const { return target_.registers().vector_count(); }
@@ -124,7 +124,7 @@ class Chip {
   static bool cutsSum(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
   /// Whether the vectors of consecutive steps, `filled` bytes each and `apart` bytes apart, are far from each other.
   /// Vectors that are closer, or that fill half of the distance, are as good as a panel.
-  bool isEvenlyDistributed(int64_t apart, int64_t filled) const {
+  bool areFarApart(int64_t apart, int64_t filled) const {
     return apart > std::max(prices().fetches().near_lines() * near().line_bytes, 2 * filled);
   }
 

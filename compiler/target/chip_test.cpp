@@ -67,12 +67,12 @@ TEST(Chip, SaysWhichSumsAreCutAndWhichVectorsLieApart) {
   EXPECT_FALSE(Chip::cutsSum(1536, 1024));
   EXPECT_TRUE(Chip::cutsSum(1537, 1024));
   v1::Target target;
-  EXPECT_FALSE(Chip(target).isEvenlyDistributed(4 * 64, 0));
-  EXPECT_TRUE(Chip(target).isEvenlyDistributed(4 * 64 + 1, 0));
-  EXPECT_FALSE(Chip(target).isEvenlyDistributed(1000, 500)) << "they fill half of what is between";
-  EXPECT_TRUE(Chip(target).isEvenlyDistributed(1000, 499));
+  EXPECT_FALSE(Chip(target).areFarApart(4 * 64, 0));
+  EXPECT_TRUE(Chip(target).areFarApart(4 * 64 + 1, 0));
+  EXPECT_FALSE(Chip(target).areFarApart(1000, 500)) << "they fill half of what is between";
+  EXPECT_TRUE(Chip(target).areFarApart(1000, 499));
   target.mutable_prices()->mutable_fetches()->set_near_lines(8);
-  EXPECT_FALSE(Chip(target).isEvenlyDistributed(8 * 64, 0));
+  EXPECT_FALSE(Chip(target).areFarApart(8 * 64, 0));
 }
 
 TEST(Chip, SetsAndSpansOfCaches) {

@@ -221,7 +221,7 @@ absl::StatusOr<std::string> KernelCheck::differenceOf(const v1::BuiltObject& bui
         return absl::ResourceExhaustedError("no guarded memory");
     }
     // Whole with operands at the back, in three pieces with operands at the front: two runs cover both.
-    for (const auto& [pieces, end] : {std::pair(1, End::kOppositeShare), {3, End::kFront}}) {
+    for (const auto& [pieces, end] : {std::pair(1, End::kBack), {3, End::kFront}}) {
       for (size_t i = 0; i < operands.size(); ++i) {
         operands[i].setWritable(true);
         operands[i].place(end);

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<std::string> structuralKey(const std::string& path, const char* what) {
+absl::StatusOr<std::string> contentOf(const std::string& path, const char* what) {
   auto content = readFile(path);
   if (!content.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": ", content.status().message()));
@@ -81,7 +81,7 @@ class TokenSource {
     std::error_code error;
     const auto written = fs::last_write_time(file_, error);
     if (!error && written != written_) {
-      if (const auto content = structuralKey(file_, "token file"); content.ok() && isHeaderText(trimmed(*content))) {
+      if (const auto content = contentOf(file_, "token file"); content.ok() && isHeaderText(trimmed(*content))) {
         token_ = trimmed(*content);
         written_ = written;
       }
@@ -146,7 +146,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentialsOf(const Id
   };
   for (const auto& [path, use] : files) {
     if (!path.empty()) {
-      TESSERA_ASSIGN_OR_RETURN(auto content, structuralKey(path, use.first));
+      TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(path, use.first));
       if (!absl::StrContains(content, "-----BEGIN ")) {  // gRPC would find no server to answer
         return absl::InvalidArgumentError(absl::StrCat(use.first, ": ", path, " is not a PEM file"));
       }
@@ -194,7 +194,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
   TESSERA_ASSIGN_OR_RETURN(auto credentials, credentialsOf(identity));
   std::string token = trimmed(identity.token);
   if (!identity.token_file.empty()) {
-    TESSERA_ASSIGN_OR_RETURN(auto content, structuralKey(identity.token_file, "token file"));
+    TESSERA_ASSIGN_OR_RETURN(auto content, contentOf(identity.token_file, "token file"));
     token = trimmed(content);
   }
   const std::string from = identity.token_file.empty() ? "TESSERA_TOKEN" : identity.token_file;

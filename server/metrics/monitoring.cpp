@@ -21,7 +21,7 @@ namespace {
 using std::chrono::milliseconds;
 
 /// Timeout of a check: a hanging disk must not make the health check hang.
-constexpr milliseconds kReconnectTimeout{2000};
+constexpr milliseconds kTimeout{2000};
 constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kExposition[] = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -43,7 +43,7 @@ class Look {
       }
       result = last_;
     }
-    if (result.wait_for(kReconnectTimeout) != std::future_status::ready) {
+    if (result.wait_for(kTimeout) != std::future_status::ready) {
       return std::nullopt;
     }
     try {

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<std::string> structuralKey(const std::string& path) {
+absl::StatusOr<std::string> contentOf(const std::string& path) {
   TESSERA_ASSIGN_OR_RETURN(std::string content, readFile(path));
   return content.empty() ? absl::StatusOr<std::string>(absl::InvalidArgumentError(absl::StrCat(path, " is empty")))
                          : content;
@@ -41,10 +41,10 @@ absl::StatusOr<std::optional<Tls>> tlsOf(const Flags& flags) {
     return std::nullopt;
   }
   Tls tls;
-  TESSERA_ASSIGN_OR_RETURN(tls.certificate, structuralKey(flags.tls_certificate));
-  TESSERA_ASSIGN_OR_RETURN(tls.private_key, structuralKey(flags.tls_key));
+  TESSERA_ASSIGN_OR_RETURN(tls.certificate, contentOf(flags.tls_certificate));
+  TESSERA_ASSIGN_OR_RETURN(tls.private_key, contentOf(flags.tls_key));
   if (asks) {
-    TESSERA_ASSIGN_OR_RETURN(tls.client_authority, structuralKey(flags.tls_client_authority));
+    TESSERA_ASSIGN_OR_RETURN(tls.client_authority, contentOf(flags.tls_client_authority));
   }
   tls.need_certificate = flags.need_certificate;
   TESSERA_RETURN_IF_ERROR(gateway::tlsContext(tls).status());  // gRPC would accept any file and fail at each handshake

@@ -18,7 +18,7 @@ namespace tessera::server {
 
 /// Where the body of a call runs: on the executor, or at once on gRPC's thread, where it must neither block nor take
 /// long.
-enum class Run { kOnExecutor, kTrusted };
+enum class Run { kOnExecutor, kOnCallingThread };
 
 /// Answers a unary call. `body` is called with the caller and with a function that it must call with the status, once,
 /// on any thread. Request and response live until then. A call that the gate rejects, or that was cancelled while it
@@ -47,7 +47,7 @@ grpc::ServerUnaryReactor* answerLater(grpc::CallbackServerContext* context, Gate
       body(admission.caller, finish);
     }
   };
-  if (where == Run::kTrusted) {
+  if (where == Run::kOnCallingThread) {
     run();
   } else {
     executor.post(std::move(run));

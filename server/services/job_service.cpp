@@ -83,7 +83,7 @@ grpc::ServerUnaryReactor* JobService::CreateJob(grpc::CallbackServerContext* con
               finish(status);
             });
       },
-      response, preparesAtOnce(*request) ? Run::kTrusted : Run::kOnExecutor);
+      response, preparesAtOnce(*request) ? Run::kOnCallingThread : Run::kOnExecutor);
 }
 
 bool JobService::preparesAtOnce(const v1::CreateJobRequest& request) const {

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kFolder = "/data";
 constexpr const char* kWorker = "remote-1";
 /// A step that fails this often, with the power on and one planned fault, is stuck.
-constexpr int kReconnectTimeout = 40;
+constexpr int kMaxFailures = 40;
 /// Retention time of unused objects.
 constexpr int64_t kKept = int64_t{3600} * 1'000'000;
 
@@ -92,7 +92,7 @@ void FaultyService::run(const Faults& faults) {
   size_t next = 0;
   int failures = 0;
   const auto all = steps();
-  while (next < all.size() && failures < kReconnectTimeout && problems_.empty()) {
+  while (next < all.size() && failures < kMaxFailures && problems_.empty()) {
     const bool is_open = scheduler_ != nullptr;
     const absl::Status status = is_open ? all[next]() : open();
     if (disk_.powerLost()) {
@@ -102,7 +102,7 @@ void FaultyService::run(const Faults& faults) {
       }
     } else if (!status.ok()) {
       ++failures;
-      if (failures == kReconnectTimeout) {
+      if (failures == kMaxFailures) {
         wrong(absl::StrCat("step ", next, " fails again and again: ", std::string(status.message())));
       }
     } else if (is_open) {

@@ -97,7 +97,7 @@ int FaultyDisk::begin(bool grows, bool* half) {
       struck_ = true;
       power_lost_ = true;
       return EIO;
-    case Fault::kDiskQuota:
+    case Fault::kFull:
       if (!grows) return 0;
       struck_ = true;
       if (half != nullptr) *half = true;

@@ -21,8 +21,8 @@ class FaultyDisk {
  public:
   enum class Fault {
     kNone,
-    kError,      ///< EIO without effect; a failed sync drops the data to be written, as Linux does
-    kDiskQuota,  ///< ENOSPC after half of a write; other operations that need space fail without effect
+    kError,  ///< EIO without effect; a failed sync drops the data to be written, as Linux does
+    kFull,   ///< ENOSPC after half of a write; other operations that need space fail without effect
     kPowerLoss,
   };
   struct Plan {

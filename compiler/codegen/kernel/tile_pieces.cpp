@@ -86,7 +86,7 @@ PieceCostModel::Side PieceCostModel::sideOf(const Nest& nest, const Chip& chip, 
   // Rows of a tile that evict each other, or are far apart, are loaded from beyond the near level each time.
   const int64_t apart_bytes = strideBytes(nest, input, inner);
   const bool apart = input == 0 && (collide(chip, std::min<int64_t>(nest.extents[inner], product_.rows), apart_bytes) ||
-                                    chip.isEvenlyDistributed(apart_bytes, nest.extents[loops.depth] * 4));
+                                    chip.areFarApart(apart_bytes, nest.extents[loops.depth] * 4));
   side.staying = apart ? beyond_ : near_;
   side.passing = std::min(side.staying, rateOf(static_cast<double>(bytesOf(nest, operand)) * 3 / 2));
   return side;
@@ -231,7 +231,7 @@ void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileL
   const auto extend = [&](int loop) {
     const int64_t size = plan.tile[loop];
     for (int64_t turns = kMostTurns; turns > 1; --turns) {
-      if (nest.extents[loop] % (size * turns) != 0 || pieces < turns * chip.hasEnoughParts()) continue;
+      if (nest.extents[loop] % (size * turns) != 0 || pieces < turns * chip.enoughParts()) continue;
       plan.tile[loop] = size * turns;
       if (pointsOf(nest, plan) <= kMostInTile && columnPassesAreWhole(nest, loops, plan.tile, plan.lanes)) return true;
       plan.tile[loop] = size;

@@ -101,8 +101,8 @@ struct Turned {
 };
 
 /// Sine and cosine of x: subtracts the nearest multiple n of pi / 2, exact in three parts of 33 bits for |n| < 2^20
-/// (beyond that: quarter_turns), then evaluates the kernels of fdlibm, exchanged and negated by quadrant. For -0 these
-/// differences are +0, so the sine is x itself.
+/// (larger arguments: trig_range_reduction.h), then evaluates the kernels of fdlibm, exchanged and negated by quadrant.
+/// For -0 these differences are +0, so the sine is x itself.
 Turned sincos(Real x) {
   const Real n = (x * 6.36619772367581382433e-01).rounded();
   const Real near = ((x - n * 1.57079632673412561417e+00) - n * 6.07710050630396597660e-11) -

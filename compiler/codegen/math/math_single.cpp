@@ -133,8 +133,8 @@ struct Turned {
 
 /// Sine and cosine of x: subtracts the nearest multiple n of pi / 2 in double precision, since a float next to a
 /// multiple keeps few of its bits; then evaluates polynomials on [-pi / 4, pi / 4], exchanged and negated by quadrant.
-/// pi / 2 is in two parts, the first of 33 bits: its products are exact for |n| < 2^20; quarter_turns reduces floats
-/// beyond that. For -0 these differences are +0, so the sine is x itself.
+/// pi / 2 is in two parts, the first of 33 bits: its products are exact for |n| < 2^20; trig_range_reduction.h reduces
+/// floats beyond that. For -0 these differences are +0, so the sine is x itself.
 Turned sincos(Real x) {
   mlir::PatternRewriter& rewriter = x.in->rewriter;
   const Reals wide{rewriter, x.in->loc, x.in->withElement(rewriter.getF64Type())};

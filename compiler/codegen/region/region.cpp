@@ -409,7 +409,7 @@ absl::Status checkKept(const SlicedNests& nests, const RegionGeometry& geometry,
 double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
   const PositionMask& mask = *nests.mask;
   double kept = 0, all = 0;
-  if (geometry.reusedRowsOf() >= 0) {
+  if (geometry.maskLoopOf() >= 0) {
     const int64_t blocks = geometry.count(geometry.sliceLoops() - 1);
     for (const Range& range : geometry.unmaskedBlocks()) {
       kept += static_cast<double>(range.size());
@@ -436,12 +436,12 @@ absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& n
   TESSERA_ASSIGN_OR_RETURN(auto geometry, RegionGeometry::infer(nests, loops));
   TESSERA_RETURN_IF_ERROR(checkKept(nests, geometry, loops, followed));
   const double kept = nests.mask ? keptShare(nests, geometry) : 1;
-  const int reused_rows = geometry.reusedRowsOf();
+  const int mask_loop = geometry.maskLoopOf();
   const llvm::SmallVector<Range> unmasked_blocks(geometry.unmaskedBlocks());
   TESSERA_ASSIGN_OR_RETURN(auto region,
                            RegionBuilder(builder, nests, std::move(geometry), chip, followed).build(before));
   if (kept < 1) region.key_piece = nests.mask->piece;
-  region.reused_rows = reused_rows;
+  region.mask_loop = mask_loop;
   region.unmasked_blocks = unmasked_blocks;
   if (!loops.back().reductions.empty()) region.blocks = region.counts.back();
   const Coordinates& result = nests.coordinates.at(nests.result);

@@ -44,7 +44,7 @@ class RegionEmitter {
       }
       context_.slice.push_back(number);
     }
-    if (region_.reused_rows >= 0) findKept();
+    if (region_.mask_loop >= 0) findKept();
     choose(0, 0);
   }
 
@@ -220,7 +220,7 @@ class RegionEmitter {
       Value from = constant(range.lo), to = constant(range.hi);
       if (s > 0) {
         Value reached =
-            compare(arith::CmpIPredicate::sge, context_.slice[region_.reused_rows], constant(static_cast<int64_t>(s)));
+            compare(arith::CmpIPredicate::sge, context_.slice[region_.mask_loop], constant(static_cast<int64_t>(s)));
         from = arith::SelectOp::create(b_, loc_, reached, from, lo);
         to = arith::SelectOp::create(b_, loc_, reached, to, hi);
       }

@@ -160,7 +160,7 @@ void RegionGeometry::setUnmaskedBlocks(const SlicedNests& nests) {
     // Keeps the slice loop that leaves the smallest share of blocks.
     if (share >= least || changes > kMostChanges) continue;
     least = share;
-    kept_by_ = v;
+    mask_loop_ = v;
     kept_blocks_ = std::move(blocks);
   }
 }

@@ -55,7 +55,7 @@ class RegionGeometry {
   int64_t largestBox(mlir::Value root, int c) const;
   /// With a mask and blocks of keys: the slice loop whose number determines which blocks run (-1: all run in every
   /// slice), and for each of its slices those blocks.
-  int reusedRowsOf() const { return kept_by_; }
+  int maskLoopOf() const { return mask_loop_; }
   llvm::ArrayRef<Range> unmaskedBlocks() const { return kept_blocks_; }
   /// Whether some loop of nest `n` is cut by slice loop `v`, or the nest runs in some of its slices only.
   bool dependsOn(size_t n, int v) const;
@@ -70,7 +70,7 @@ class RegionGeometry {
   std::vector<llvm::SmallVector<int>> loop_cut_;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int>> box_cut_;
   int64_t part_ = 1;
-  int kept_by_ = -1;
+  int mask_loop_ = -1;
   llvm::SmallVector<Range> kept_blocks_;
 };
 

@@ -115,17 +115,15 @@ v1::KernelInfo checkWorkload(const std::string& ir, const CheckOptions& options)
   auto loaded = LoadedUnit::load(*built, unit.code());
   EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   if (!loaded.ok()) return {};
-  for (const auto [pieces, end] :
-       {std::pair(1, End::kOppositeShare), {3, End::kFront}, {3, End::kOppositeShare}, {1, End::kFront}}) {
+  for (const auto [pieces, end] : {std::pair(1, End::kBack), {3, End::kFront}, {3, End::kBack}, {1, End::kFront}}) {
     for (size_t i = 0; i < operands.size(); ++i) {
       operands[i].setWritable(true);
-      operands[i].place(end, end == End::kOppositeShare ? GuardedMemory::kPoison : 0x7f);
+      operands[i].place(end, end == End::kBack ? GuardedMemory::kPoison : 0x7f);
       if (i >= arguments.size()) continue;
       std::memcpy(operands[i].data(), contents[i].data(), contents[i].size());
       operands[i].setWritable(false);
     }
-    const std::string what =
-        std::to_string(pieces) + " pieces, " + (end == End::kOppositeShare ? "back" : "front") + " guarded";
+    const std::string what = std::to_string(pieces) + " pieces, " + (end == End::kBack ? "back" : "front") + " guarded";
     const std::string left = (*loaded)->runGuarded(operands, pieces, end);
     EXPECT_EQ(left, "") << what;
     if (!left.empty()) break;

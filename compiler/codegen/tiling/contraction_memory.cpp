@@ -30,8 +30,7 @@ int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, i
 /// Whether the vectors of one reduction step are far from those of the next.
 bool isSpread(const Operand& operand, const Chip& chip, const TilePlan& plan) {
   const int64_t bytes = elementBits(operand.access.element) / 8;
-  return chip.isEvenlyDistributed(operand.access.strides[plan.reductions.back()] * bytes,
-                                  plan.vectors * plan.lanes * bytes);
+  return chip.areFarApart(operand.access.strides[plan.reductions.back()] * bytes, plan.vectors * plan.lanes * bytes);
 }
 
 /// The number of reduction steps whose unpacked vectors stay in L1 from one tile of rows to the next.

@@ -175,7 +175,7 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
     points /= count;
     const double whole = chip.prices().grid().least_instructions();
     const bool scarce =
-        points < chip.hasEnoughParts() || imbalanceShare(chip, points) > chip.prices().grid().uneven_share();
+        points < chip.enoughParts() || imbalanceShare(chip, points) > chip.prices().grid().uneven_share();
     const double least = count > 1 && scarce ? chip.prices().grid().scarce_instructions() : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
@@ -260,7 +260,7 @@ bool isContraction(const Nest& nest) {
 void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const int64_t points = gridOf(nest, plan);
   const int level = plan.grid_levels;
-  if (points >= chip.hasEnoughParts() || level == 0 || level >= static_cast<int>(plan.levels.size()) ||
+  if (points >= chip.enoughParts() || level == 0 || level >= static_cast<int>(plan.levels.size()) ||
       isContraction(nest) || plan.kernel->traits().tile == KernelTraits::Tile::kWholeBlock ||
       llvm::any_of(plan.block, [](int64_t block) { return block > 0; }))
     return;
@@ -271,7 +271,7 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const v1::Prices::Grid& prices = chip.prices().grid();
   // Searches the largest part of the level that divides it evenly and gives enough parts.
   int64_t each = tiles;
-  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.hasEnoughParts(); --size) {
+  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
     // With many cores, some would have nothing to do.
     const bool scarce = chip.cores() > std::max<int64_t>(prices.even_threads(), points * (tiles / each) - 1);
     const double least = scarce ? prices.scarce_instructions() : prices.least_instructions();

@@ -94,7 +94,7 @@ std::string whyNotInPlace(mlir::func::FuncOp function, const Chip& chip) {
   for (mlir::OpOperand* input : heavy.getDpsInputOperands()) {
     if (vectors < 0 || !heavy.getMatchingIndexingMap(input).isFunctionOfDim(vectors)) continue;
     const int64_t apart = stepBytes(heavy, input);
-    if (chip.isEvenlyDistributed(apart, 0))
+    if (chip.areFarApart(apart, 0))
       return absl::StrCat("sums whose vectors lie ", apart,
                           " bytes apart are cut into blocks, whose partial results "
                           "wait in the result");

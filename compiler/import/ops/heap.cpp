@@ -62,7 +62,7 @@ Value Heap::less(const Scalars& s, Value x, Value y) const {
   return s.logicalOr(ordered, only_y_is_none);
 }
 
-Value Heap::precedes(const Scalars& s, Element x, Element y) const {
+Value Heap::comesBefore(const Scalars& s, Element x, Element y) const {
   const auto [first, second] = order_.greatest ? std::pair(y.value, x.value) : std::pair(x.value, y.value);
   Value by_place =
       s.as(v1::DATA_TYPE_I64).compare(order_.later_first ? Relation::kGreater : Relation::kLess, x.place, y.place);
@@ -101,10 +101,10 @@ Heap::Slots Heap::siftDown(OpBuilder& b, Location loc, Slots slots, Value slot, 
         };
         // Both children are read before it is known whether they exist; the comparison below decides.
         const Element first = read(left), second = read(right);
-        Value takes_right = s.logicalAnd(within(right), precedes(s, second, first));
+        Value takes_right = s.logicalAnd(within(right), comesBefore(s, second, first));
         const Element child{s.select(takes_right, second.value, first.value),
                             index.select(takes_right, second.place, first.place)};
-        Value moves = s.logicalAnd(s.logicalAnd(now[3], within(left)), precedes(s, child, element));
+        Value moves = s.logicalAnd(s.logicalAnd(now[3], within(left)), comesBefore(s, child, element));
         // Either the child moves up, or the element is stored here.
         const Slots next =
             put(inner, at_loc, here, now[2],
@@ -125,7 +125,7 @@ Heap::Slots Heap::offer(OpBuilder& b, Location loc, Slots slots, Element element
   // The heap's first element is the worst one kept: what does not beat it is not stored.
   return onlyIf(b, loc, s.logicalNot(no_later), slots, [&](OpBuilder& inner, Location at_loc, Slots now) {
     Value root = number(inner, at_loc, 0);
-    Value takes = precedes(Scalars(inner, at_loc, type_), at(inner, at_loc, now, root), element);
+    Value takes = comesBefore(Scalars(inner, at_loc, type_), at(inner, at_loc, now, root), element);
     return sift(inner, at_loc, now, root, element, size, takes);
   });
 }

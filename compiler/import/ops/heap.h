@@ -48,7 +48,7 @@ class Heap {
                  mlir::Value size, mlir::Value steps) const;
   int64_t height() const;
   mlir::Value less(const Scalars& s, mlir::Value x, mlir::Value y) const;
-  mlir::Value precedes(const Scalars& s, Element x, Element y) const;
+  mlir::Value comesBefore(const Scalars& s, Element x, Element y) const;
 
   Emitter& e_;
   const v1::DataType type_;
