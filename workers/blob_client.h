@@ -27,14 +27,14 @@ class BlobClient {
 
   struct File {
     v1::Digest digest;
-    std::string path;  ///< file that is no longer written; does not exist if there are parts
+    std::string path;  ///< a complete file; unused if there are parts
     struct Part {
       std::string path;
       v1::Digest digest;
       bool is_there = false;  ///< the server has this part and uses its own copy
     };
-    std::vector<Part> parts = {};  ///< when there are any, the blob is these one after another
-  };  // if not empty, the blob is their concatenation
+    std::vector<Part> parts = {};  ///< if not empty, the blob is their concatenation
+  };
   /// Uploads the files that the server lacks; they are durable on return.
   absl::Status upload(const std::vector<File>& files, Cancellation& cancellation);
 

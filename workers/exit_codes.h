@@ -1,9 +1,9 @@
 #pragma once
 
-/// Exit codes of tessera-task. Any other end is a crash.
+/// Exit codes of tessera-task. 0: result.pb is complete (it may hold a Failure). Any code that is not listed, and any
+/// signal, is a crash.
 namespace tessera::worker {
 
-/// 0: result.pb is complete (it may hold a Failure).
 constexpr int kTaskOutOfMemory = 120;   ///< an allocation failed under the address space limit
 constexpr int kTaskCannotStart = 121;   ///< wrong arguments, unreadable task.pb, or no sandbox
 constexpr int kTaskCannotReport = 122;  ///< result.pb could not be written

@@ -11,10 +11,10 @@
 namespace tessera::worker {
 
 /// Parameters that the server sent at the last registration.
-struct Session {           // increases with each registration
-  int64_t generation = 0;  ///< rises with every registration
-  Milliseconds lease{0};
-  Milliseconds heartbeat{0};
+struct Session {
+  int64_t generation = 0;     ///< increases with each registration
+  Milliseconds lease{0};      ///< duration of a task lease without renewal
+  Milliseconds heartbeat{0};  ///< interval between heartbeats
 };
 
 /// Keeps the worker registered across restarts of the server. Thread-safe.

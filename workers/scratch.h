@@ -18,9 +18,10 @@ namespace tessera::worker {
 class FolderPool {
  public:
   ~FolderPool();
-  /// Empties the folder at `path` and adds it to the pool; deletes it if a task changed its structure or permissions.
+  /// Adds the folder at `path` to the pool, emptied. If a task changed its structure or permissions, deletes it
+  /// instead.
   void take(const std::string& path);
-  /// Takes a folder from the pool, if there is one.
+  /// Removes a folder from the pool and returns its path; nothing if the pool is empty.
   std::optional<std::string> give();
 
  private:

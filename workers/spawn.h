@@ -25,8 +25,8 @@ absl::Status readReport(const std::string& program, int report);
 /// FAILED_PRECONDITION naming program and step.
 absl::Status cannotStart(const std::string& program, const ChildReport& report);
 
-/// Environment variables that children inherit: search path, language, sanitizer options, and limits of the host's
-/// description.
+/// The environment of a child: PATH, LANG, the sanitizers' options, and TESSERA_HOST_FEATURES, which restricts the CPU
+/// features that the compiler may use on this host.
 std::vector<std::string> cleanEnvironment();
 
 }  // namespace tessera::worker

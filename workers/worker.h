@@ -27,7 +27,7 @@ struct WorkerOptions {
   int64_t min_free_bytes = int64_t{64} << 20;     ///< minimum free space of the scratch disk to accept tasks
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
-  /// Wait of a lease request at the server; bounds the drain time of an idle worker.
+  /// How long the server holds a lease request when it has no task. Draining an idle worker takes up to this time.
   Milliseconds poll{2'000};
 };
 
@@ -49,8 +49,8 @@ class Worker {
   bool lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
              v1::LeaseTaskResponse& response);
   void fail(int exit_code);
-  /// Logs a problem that keeps this machine from working, and its end: at its start and every ten minutes. Callable
-  /// from any slot.
+  /// Logs `trouble`, the reason why this worker accepts no tasks: when it begins, and every ten minutes while it lasts.
+  /// If `trouble` is empty, logs once that the previous trouble has ended. Callable from any slot.
   void logTrouble(const std::string& trouble);
 
   WorkerOptions options_;

@@ -35,8 +35,9 @@ class LocalService {
   LocalService& operator=(const LocalService&) = delete;
 
   const std::string& address() const { return address_; }
-  /// OK while the service lives, may come back, or has just been replaced; otherwise why it will never answer, with a
-  /// remedy. Call it repeatedly while the service does not answer.
+  /// Checks the service; restarts it if it has ended. OK while the service is alive, may be restarted by its owner, or
+  /// has just been replaced. An error (with a remedy) if it will never answer. Call it repeatedly while the service
+  /// does not answer.
   absl::Status ended();
 
  private:

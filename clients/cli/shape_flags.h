@@ -18,15 +18,22 @@ absl::StatusOr<v1::InputShape> parseShape(const std::string& text);
 struct DimensionSizes {
   std::string name;
   std::vector<int64_t> sizes;
-  bool range = false;   ///< each size stands for all sizes up to it
-  bool chosen = false;  ///< sizes of a range that were listed explicitly
+  bool range = false;   ///< the variant of each size also runs all smaller sizes
+  bool chosen = false;  ///< the user listed the sizes of the range ("..8,..64"), so that none may be dropped
 };
 
-/// Parses the value of --dim. "batch=1,4,8", "seq=128..512:128" (from, to, step; both ends included) and "n=1..4,8" are
-/// lists of sizes. "batch=1..64" alone is a range: its sizes are both ends and the repeated doubles of the first one
-/// between them (fewer if several dimensions are ranges). "batch=..64" is a range with one variant, and
-/// "batch=..8,..64" one with two. "total=past + tokens" derives a dimension from others: the whole text is the name,
-/// without a size.
+/// Parses the value of --dim:
+///
+///   batch=1,4,8          a list of sizes
+///   seq=128..512:128     a list, from..to:step: 128, 256, 384, 512
+///   n=1..4,8             a list: 1, 2, 3, 4, 8
+///   batch=1..64          a range: runs may have any size; variants for 1, 2, 4, 8, 16, 32, 64
+///   batch=7..50          a range with variants for 7, 14, 28, 50
+///   batch=..64           a range with one variant, for 64
+///   batch=..8,..64       a range with two variants
+///   total=past + tokens  derived from other dimensions: the whole text is the name, the size is 0
+///
+/// If several dimensions are ranges of the form from..to, fill() drops sizes of them to bound the number of variants.
 absl::StatusOr<DimensionSizes> parseDimension(const std::string& text);
 
 struct ShapeFlags {

@@ -18,8 +18,9 @@ v1::BuildUnit hostUnit(const std::string& ir);
 /// to load.
 class LoadedUnit {
  public:
-  /// `needs`: the code form the object was built for. Fails if the kernel denies this process the registers of one of
-  /// its features; the caller must know that the host has the features.
+  /// `needs`: the code form that the object was built for. Fails if the operating system does not let this process use
+  /// the registers of one of its features (AMX needs a permission). The caller must know that the host has the
+  /// features.
   static absl::StatusOr<std::unique_ptr<LoadedUnit>> load(const v1::BuiltObject& built, const v1::CodeForm& needs = {});
   ~LoadedUnit();
 

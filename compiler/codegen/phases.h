@@ -18,14 +18,14 @@ struct PanelsOf {
 /// The work between two barriers: nests, a region, or operations kept as they are.
 struct Phase {
   std::vector<Nest> nests;
-  std::vector<TilePlan> plans;  ///< one per nest, see packing.h
+  std::vector<TilePlan> plans;  ///< one per nest, see tiling/tile_plan.h
   int first = 0;                ///< number of the first of `nests` in the order of all phases
-  /// If set, each point of the grid belongs to one nest, so that nests run on disjoint parts of the units (the tree's
-  /// Para). Otherwise all units run a part of each nest, one nest after another (Seq).
+  /// If set, each point of the grid belongs to one nest, so that nests run on disjoint sets of cores (Para in the tile
+  /// tree). Otherwise each core runs a part of every nest, one nest after another (Seq).
   bool concurrent = false;
   /// for a phase that copies operands to panels: one per nest; such nests have no numbers
   std::vector<PanelsOf> copies;
-  std::string cut;               ///< why the nests do not include their consumer, if registers are the reason
+  std::string cut;               ///< if too few registers kept a consumer out of the nests: the reason, for reports
   std::optional<Region> region;  ///< nests that run slice by slice, instead of `nests`
   llvm::SmallVector<std::pair<mlir::Value, int64_t>>
       scratch;  ///< panels of blocks, byte offset in the thread's scratch

@@ -45,8 +45,9 @@ class ArtifactRun {
   /// Copies the inputs of `other`; INVALID_INPUT if their sizes differ.
   absl::Status copyInputsFrom(const ArtifactRun& other);
 
-  /// Executes one run and returns its wall time in milliseconds. `step_ns`, unless null, receives one time per step.
-  /// If inputs were filled, a run that takes a branch that does not work (TESSERA_RUN_FAULT) counts as any other.
+  /// Executes one run and returns its wall time in milliseconds. `step_ns`, unless null, receives one time per step. If
+  /// inputs were filled with random values, TESSERA_RUN_FAULT (the run took a branch of an If that does not work for
+  /// these sizes) is no error: every run computes all branches, so its time is valid.
   absl::StatusOr<double> run(std::vector<int64_t>* step_ns = nullptr);
 
   /// Before the first run, extents that depend on the data have their upper bounds; then those of the latest run.
@@ -70,7 +71,7 @@ class ArtifactRun {
   void resolveRanges(const v1::TensorSpec& given, size_t index, v1::TensorSpec& accepted,
                      std::map<std::string, int64_t>& sizes) const;
   /// Adds the ranges that `sizes` lacks, by name: from inputs that pass a size, computed from other ranges, or the
-  /// maximum. A size in `sizes` that is the variant's maximum yields to such an input.
+  /// maximum. A size passed by an input replaces a size in `sizes` that is the variant's maximum.
   absl::Status completeRanges(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
                               std::map<std::string, int64_t>& sizes) const;
   absl::Status bindInputs(const TaskContext& task, const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,

@@ -50,9 +50,9 @@ class TileEmitter {
   void emitResults(llvm::ArrayRef<mlir::Value> results);
   /// The same in a loop over a few rows at a time: followers and stores of some rows come before the next rows.
   void emitRows(const TileRows& rows);
-  /// For the rows in [from, to) (i64), whose number is a multiple of `together`.
+  /// Emits the rows in [from, to) (i64), `together` rows at a time; their number must be a multiple of `together`.
   void emitRows(const TileRows& rows, mlir::Value from, mlir::Value to, int64_t together);
-  /// The number of rows that are computed together.
+  /// The number of rows whose values fit in registers together, at least 1.
   int64_t combineRows(const TileRows& rows) const;
 
  private:

@@ -25,10 +25,11 @@ class ProductInstruction {
   virtual Iterations iterations() const = 0;
   /// Whether analysis should select it for a nest that rewriteFor() accepts.
   virtual bool pays(const Nest& /*nest*/) const { return true; }
-  /// Rewrites the first statement of a nest sum += x * y into steps of this instruction. The loop mapped to k then
-  /// counts steps, and elements of access functions are the operands of one step (interleaved along k). Statement::step
-  /// is set, operands are in the instruction's order, and the body computes one step for lanes that do not fill a
-  /// vector. Returns an empty string on success; otherwise the reason, with the nest unchanged.
+  /// Rewrites the first statement of `nest`, which must be sum += x * y, so that each of its points is one step of this
+  /// instruction. Afterwards the loop mapped to k counts steps; an element of an access function is the group of values
+  /// along k that one step reads; the inputs are in the order (first, second); Statement::step is this instruction. The
+  /// body computes one step too, for lanes that do not fill a vector. Returns an empty string on success; otherwise the
+  /// reason why the nest cannot use the instruction, and leaves the nest unchanged.
   virtual std::string rewriteFor(mlir::OpBuilder& builder, Nest& nest, const Chip& chip) const = 0;
 };
 

@@ -13,9 +13,10 @@ namespace tessera::compiler::codegen {
 /// other one a column loop.
 std::vector<std::unique_ptr<const ProductInstruction>> tileInstructions(const Chip& chip);
 
-/// The loops of a product in groups that run within tiles: rows of the first input, columns of the second, and the sum.
-/// The tiles of a piece follow each other along these loops, and along one more loop of rows or of columns if there is
-/// one (else -1): for images whose rows are no longer than a tile, or blocks of channels that are no wider.
+/// The loops of a nest that run within the tiles of such an instruction: rows of the first input, columns of the
+/// second, and the sum. The tiles of a piece follow each other along these loops, and along one outer loop of rows or
+/// of columns if there is one (else -1). The outer loop is used where the inner one is at most as long as a tile: image
+/// rows, or blocks of channels.
 struct TileLoops {
   int row = -1, column = -1, depth = -1;
   int outer_row = -1, outer_column = -1;

@@ -22,7 +22,7 @@ Piece pieceOf(const TileProduct& product, const TileLoops& loops, llvm::ArrayRef
   piece.columns = ceilDiv(columns, column_tiles);
   piece.row_tiles = row_tiles * outerSize(loops.outer_row, sizes);
   piece.all_columns = column_tiles * outerSize(loops.outer_column, sizes);
-  // The columns whose sums fit in the sum registers next to all rows; more columns take several turns.
+  // The columns whose sums fit in the sum registers together with all rows; more columns take several column passes.
   piece.column_tiles = std::clamp<int64_t>(kSums / piece.row_tiles, 1, piece.all_columns);
   piece.depth = depth;
   piece.last = steps % depth;
@@ -110,7 +110,7 @@ double PieceCostModel::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> si
   constexpr double kHidden = 1e-3;
   const double turn =
       std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads});
-  // A turn is limited by the products, by the latency of one sum's next product, or by the loads.
+  // The products, the latency between two products of one sum, or the loads limit a column pass.
   return static_cast<double>(piece.turns()) * turn + kHidden * (loads + fetched / steps_);
 }
 
@@ -221,8 +221,9 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
 }
 
 void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
-  constexpr int64_t kMostTurns = 4;  // in all turns but the last, the next turn runs interleaved
-  // A single step is too short to interleave other work with it, and tiles of all turns must have the same shapes.
+  constexpr int64_t kMostTurns = 4;  // code size: each column pass is interleaved with the next one
+  // A single step is too short to interleave other work with it, and tiles of all column passes must have the same
+  // shapes.
   const int64_t columns = plan.tile[loops.column];
   if (stepsOf(nest, loops.depth, plan.tile[loops.depth]) < 2 || columns % plan.lanes != 0) return;
   int64_t pieces = 1;

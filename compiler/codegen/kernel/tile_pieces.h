@@ -9,21 +9,22 @@
 
 namespace tessera::compiler::codegen {
 
-/// Tile registers for sums, and those that hold columns at the same time.
+/// The number of tile registers for sums, and of those that hold tiles of columns at the same time.
 inline constexpr int kSums = 4, kColumnTiles = 3;
 
 /// The tile instruction that evaluates the nest's product; null if none does.
 const TileProduct* productOf(const Nest& nest);
 
-/// How a piece of the results and of the sum is cut into tiles of equal shapes. At the edges the tiles of neighbouring
-/// pieces may overlap and compute the same sums: the sums of a piece are kept on the thread's stack, and each result is
-/// written once. A piece with more columns than sum registers processes them in several turns: the followers of one
-/// turn's sums are computed while the next turn's sums are accumulated.
+/// How a piece of the results is cut into tiles of equal shapes, for instructions that multiply whole tiles (AMX). A
+/// piece is the part of the results whose sums are accumulated together. At the edges the tiles of neighbouring pieces
+/// may overlap and compute the same sums; a piece keeps its sums on the thread's stack, and each result is written
+/// once. A piece with more columns than sum registers processes them in several column passes (turns()). The operations
+/// on the sums of one column pass run while the sums of the next one are accumulated.
 struct Piece {
   int64_t rows = 0, columns = 0;            ///< of one tile
-  int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece, in one turn
-  int64_t all_columns = 0;                  ///< tiles of columns in all turns together
-  /// groups of the sum in whole tiles, and in the last partial one; 0: there is none
+  int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece, in one column pass
+  int64_t all_columns = 0;                  ///< tiles of columns in all column passes together
+  /// groups along the sum: in a whole tile, and in the last, partial tile (0: there is none)
   int64_t depth = 0, last = 0;
   bool operator==(const Piece&) const = default;
   /// Whether tile registers have the same shapes; the number of tiles may differ.
@@ -42,7 +43,7 @@ struct Piece {
 /// The piece for `sizes` iterations of a nest's loops, with `depth` groups of its sum at a time.
 Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth);
 
-/// Whether each tile and each vector of a piece of these sizes belongs to exactly one turn.
+/// Whether each tile and each vector of a piece of these sizes belongs to exactly one column pass.
 bool columnPassesAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes);
 
 /// Points of a piece along its outer loop of rows, or of columns.
@@ -58,15 +59,15 @@ class PieceCostModel {
   /// Cycles of one step of all sums of a piece of these sizes: the longest of product time, load time and the latency
   /// of the sums of the step before.
   double stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const;
-  /// Whether it is cheaper to keep rows near and to stream columns.
+  /// Whether it is cheaper to keep rows in the near cache level and to stream columns.
   bool keepsRows(const Piece& piece, llvm::ArrayRef<int64_t> sizes) const {
     return loadCycles(piece, sizes, true) <= loadCycles(piece, sizes, false);
   }
 
  private:
-  /// One operand: the memory that a number of steps of its inner and outer loop touches over the whole sum, and the
-  /// bytes per cycle of its loads when it is streamed, or when it stays and is no larger than the part of the near
-  /// level available to it.
+  /// One operand. `touched`: the memory that it touches over the whole sum, by the number of steps of its inner and
+  /// outer loop. `passing`: bytes per cycle of its loads if it is streamed. `staying`: the same if it stays in the near
+  /// level and fits there.
   struct Side {
     int inner = -1, outer = -1;
     std::vector<std::vector<Runs>> touched;
@@ -88,12 +89,13 @@ class PieceCostModel {
 /// only those are considered.
 TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TilePlan& plan);
 
-/// Gives a piece whose rows stay more columns, processed in turns, if enough pieces for the chip's cores remain. Does
-/// not extend the loop of columns if it is `fixed`.
+/// Gives a piece whose rows stay in cache more columns, processed in several column passes, if enough pieces for the
+/// chip's cores remain. Does not extend the loop of columns if it is `fixed`.
 void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan);
 
-/// Blocks the streamed operand if it is larger than the second cache level: each block fits there together with the
-/// other operand. The blocks are of the outermost loop in the plan's order that only the streamed operand walks.
+/// Blocks the streamed operand, input `passing`, if it is larger than the second cache level: each block fits there
+/// together with the other operand. The blocks are of the outermost loop in the plan's order that only the streamed
+/// operand walks.
 void blockStreamedOperand(const Nest& nest, const Chip& chip, int passing, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

@@ -12,11 +12,12 @@ namespace tessera::compiler::codegen {
 /// operand is below 2^-100 in magnitude the remainder is rounded, and the result may be off by one number.
 void populateConstantDivisionPatterns(mlir::RewritePatternSet& patterns);
 
-/// Conversion of a real number to an integer of at most 16 bits (at most 32 from f64), toward zero, saturating, NaN to
-/// zero, which a body expresses by comparisons with the bounds. The number is clamped to the bounds, which are exact in
-/// its type, and then converted. A number that was first rounded to even, with an integer constant added, is clamped
-/// and rounded by one addition that leaves no room for a fraction; if the integer is converted back to a real, the
-/// subtraction undoes it.
+/// This pattern rewrites saturating conversions of real numbers to integers: at most 16 bits from f32, at most 32 bits
+/// from f64. In the input, comparisons with the bounds select the lowest or highest integer, and a NaN becomes zero.
+/// The rewritten code clamps the number to the bounds, which are exact in its type, and then converts it toward zero.
+/// If the number was first rounded to even, with or without an integer constant added, one addition rounds it: the
+/// added constant is so large that the sum has no bits for a fraction. If the integer is converted back to a real
+/// number, a subtraction of that constant replaces the conversion.
 void populateSaturationPatterns(mlir::RewritePatternSet& patterns);
 
 }  // namespace tessera::compiler::codegen

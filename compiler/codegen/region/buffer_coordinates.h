@@ -2,12 +2,15 @@
 
 #include "compiler/codegen/nest.h"
 
-/// Accesses as boxes: the coordinates of a dense buffer that a loop nest walks, derived from strides alone.
+/// Represents accesses as boxes, that is, one range per coordinate of a buffer. An access has only an offset and one
+/// stride per loop; these functions recover the coordinates of the buffer from the strides.
 namespace tessera::compiler::codegen {
 
-/// Coordinates of a row-major buffer, slowest first, without dimensions of extent 1. A dimension that some operand
-/// walks with two loops as [outer][inner] (a view with more dimensions) becomes two coordinates, unless another operand
-/// walks it across the two and does not end at a boundary between them (padding).
+/// Coordinates of a row-major buffer, slowest first, without dimensions of extent 1. If an operand views a dimension as
+/// several, the dimension becomes several coordinates. Example: one nest walks a dimension of extent 6 with one loop,
+/// another nest walks it with two loops of extents 2 and 3. The coordinates then have the extents 2 and 3, and the
+/// first nest's loop is split. The dimension stays one coordinate if some nest walks 4 or 5 of the 6 elements with one
+/// loop (padding), since such a loop cannot be split into whole threes.
 struct Coordinates {
   llvm::SmallVector<int64_t> extents, strides;  ///< elements
   llvm::SmallVector<int> dims;                  ///< the buffer dimension that each coordinate is part of
@@ -22,12 +25,12 @@ struct Walk {
 };
 using Walks = llvm::SmallVector<Walk, 4>;  ///< one per coordinate
 
-/// The box that `access` walks within a nest of these extents; nothing when it is not a box (a loop that crosses
-/// coordinates, a negative stride).
+/// The box that `access` walks within a nest of these extents; nothing if the access is not a box, because a loop
+/// crosses coordinates or has a negative stride.
 std::optional<Walks> walksOf(const Access& access, llvm::ArrayRef<int64_t> extents, const Coordinates& coordinates);
 
 /// The coordinates of every buffer that `nests` touch, fine enough for all of their views. Splits loops that cover
-/// several coordinates. Afterwards walksOf fails only for accesses that no splitting would make a box.
+/// several coordinates. Afterwards walksOf fails only for accesses that no split of loops turns into a box.
 llvm::DenseMap<mlir::Value, Coordinates> commonCoordinates(std::vector<Nest>& nests);
 
 }  // namespace tessera::compiler::codegen

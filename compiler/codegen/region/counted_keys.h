@@ -2,10 +2,10 @@
 
 #include "compiler/codegen/region/region.h"
 
-/// Keys that conditions in memory remove: a sequence that is shorter than its maximal length, or padded. Softmax gives
-/// such keys the weight zero in all rows, so that code for whole rows can stop after the last piece with a true
-/// condition, found at run time in each slice. As with static masks (masked_keys.h), the values at removed keys must be
-/// finite.
+/// Skips keys of attention (columns of the scores) that conditions in memory remove: the sequence is shorter than its
+/// maximal length, or padded. Softmax gives such keys the weight zero in all rows. Code for whole rows therefore stops
+/// after the last piece of keys with a true condition; each slice finds that piece at run time. As with static masks
+/// (masked_keys.h), the values at removed keys must be finite.
 namespace tessera::compiler::codegen {
 
 /// Finds the steps of a variant that run over the keys of `softmax`, and the conditions by which scores are kept: one

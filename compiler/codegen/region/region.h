@@ -75,8 +75,8 @@ struct Region {
   int64_t part = 1;
   /// slices compute only the keys that a mask keeps: each variant the first ones, or blocks of them
   bool masked = false;
-  int mask_loop = -1;  ///< slice loop whose number determines which blocks a mask removes; -1: none
-  llvm::SmallVector<Range> unmasked_blocks;                    ///< per slice of `mask_loop`: the blocks that run
+  int mask_loop = -1;                        ///< the slice loop that determines which key blocks run; -1: all run
+  llvm::SmallVector<Range> unmasked_blocks;  ///< per slice of `mask_loop`: the blocks that run
   llvm::SmallVector<llvm::SmallVector<SliceGroup>> groups;     ///< per slice loop: slices of equal geometry
   std::vector<RegionVariant> variants;                         ///< one per combination of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch

@@ -10,8 +10,8 @@ struct MovingRange {
   int64_t step = 0;
 };
 
-/// Slices of equal geometry: `count` of those in [lo, hi), including lo and hi - 1. If slices keep rows, either all of
-/// them begin a part or none does.
+/// Slices of equal geometry: `count` slices, the first is `lo` and the last is `hi` - 1. Slices between them may belong
+/// to other groups. If slices keep rows, either all slices of a group are the first of a part or none is.
 struct SliceGroup {
   int64_t lo = 0, hi = 0;
   int64_t count = 0;
@@ -36,14 +36,15 @@ class RegionGeometry {
 
   /// The slice loop that cuts loop `loop` of nest `n`; -1: none.
   int cutBy(size_t n, int loop) const { return loop_cut_[n][loop]; }
+  /// The slice loop that cuts coordinate `c` of buffer `root`; -1: none.
   int boxCutBy(mlir::Value root, int c) const { return box_cut_.at(root)[c]; }
 
-  /// The iterations of `loop` that nest `n` runs, and the range of coordinate `c` of `root` that is touched, in the
-  /// slices of `group` (one group per slice loop).
+  /// The iterations of `loop` that nest `n` runs in the slices of `group` (one group number per slice loop).
   MovingRange loop(size_t n, int loop, llvm::ArrayRef<int> group) const;
+  /// The range of coordinate `c` of buffer `root` that these slices touch.
   MovingRange box(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
-  /// Where coordinate `c` of `root` begins in scratch: at the beginning of its box, or for buffers with kept rows so
-  /// that all boxes share one end.
+  /// The range of coordinate `c` of `root` that the scratch buffer holds. It is the box, except along the rows of a
+  /// buffer with kept rows: there the range has the size of the largest box, and ends where the box ends.
   MovingRange origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
   /// The rows of `root` that the slices of `group` take over from the slice before.
   std::optional<ReusedRows> kept(mlir::Value root, llvm::ArrayRef<int> group) const;
@@ -61,6 +62,7 @@ class RegionGeometry {
   bool dependsOn(size_t n, int v) const;
 
  private:
+  /// The slice after the first one of `group` of slice loop `v`.
   int64_t second(int v, int group) const;
   MovingRange moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const;
   void setUnmaskedBlocks(const SlicedNests& nests);

@@ -6,11 +6,12 @@ namespace tessera::compiler::codegen {
 
 /// Constraints that a kernel puts on the register tiles of its products.
 struct TileConstraints {
-  int64_t kept = 0;   ///< registers needed in addition to the sums, a column of vectors and a broadcast element
-  bool line = false;  ///< a tile consists of neighbours along one loop of rows and is one vector wide
+  int64_t kept = 0;   ///< registers for loaded vectors that the kernel reuses, in addition to those of any product
+  bool line = false;  ///< tiles are one vector wide and cover consecutive iterations of one row loop only
 };
 
-/// The cost of a register tile in one nest. Of a tile's `vectors`, `columns` are separate streams.
+/// The cost of a register tile in one nest. A tile has `rows` x `vectors` accumulators. Its vectors form `columns`
+/// groups; each group is contiguous in memory and is one address stream.
 class ProductCosts {
  public:
   ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileConstraints& demands, int lanes);

@@ -18,9 +18,9 @@ Roles rolesOf(const Nest& nest, const TilePlan& plan);
 /// Bytes from one iteration of `loop` to the next in input `input` of the first statement.
 int64_t strideBytes(const Nest& nest, int input, int loop);
 
-/// Whether lines `stride` bytes apart map to so few sets of L1 that they evict each other before they are used up. Up
-/// to as many lines as a set has ways never collide: a line is used for sixteen steps, and is reloaded from L2 once at
-/// worst.
+/// Whether lines `stride` bytes apart map to so few sets of L1 that they evict each other before all of their elements
+/// are used. Returns false for at most as many lines as a set has ways: each line serves sixteen steps and is loaded
+/// from L2 at most twice, which costs little.
 bool collide(const Chip& chip, int64_t lines, int64_t stride);
 
 /// Whether the broadcast operand of a product is copied block by block, whatever the tile: it spans many blocks of half
@@ -28,8 +28,8 @@ bool collide(const Chip& chip, int64_t lines, int64_t stride);
 /// vectors would evict them.
 bool needsBlockCopies(const Nest& nest, const Chip& chip, const Roles& roles);
 
-/// Steps of one block of the reduction loops that `operand` walks. Beyond prices().products().longest_reduction() a
-/// block of rows in L2 has too few rows to reuse the other operand.
+/// Steps of one block of the reduction loops that `operand` walks, at most the chip's price
+/// `products.longest_reduction`. Longer blocks would leave room in L2 for too few rows to reuse the other operand.
 int64_t blockDepthOf(const Nest& nest, const Chip& chip, const Operand& operand);
 
 /// Iterations of the reduction loops that `operand` walks: the number of its vectors in one tile.
@@ -60,9 +60,10 @@ int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operan
 /// Rows of the whole product.
 int64_t rowsOf(const Nest& nest, const Roles& roles);
 
-/// Rank of a loop by its distance from the tile: loops that both operands walk, far rows, columns, the tile's own rows.
-/// The tile of the vector operand stays in cache while the two innermost row loops run; with `columns_inside`, the tile
-/// of the broadcast operand stays while the columns run.
+/// Rank of a parallel loop in the loop order; rank 0 is outermost. 0: loops that both operands walk. 1: row loops other
+/// than the two innermost ones. 2: column loops. 3: the two innermost row loops, during which the tile of the vector
+/// operand stays in cache. With `columns_inside` column loops have rank 4 instead: they are innermost, and the tile of
+/// the broadcast operand stays in cache while they run.
 int rankOf(const Roles& roles, const TilePlan& plan, int loop, bool columns_inside);
 
 }  // namespace tessera::compiler::codegen

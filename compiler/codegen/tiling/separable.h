@@ -13,7 +13,7 @@ struct TransformSide {
 };
 
 /// out[p, q, ...] = sum over i, j of L[p, i] R[q, j] in[i, j, ...] with constant L and R, as in Winograd's convolutions
-/// (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016): L in R^T for every block. Computed as
+/// (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016): L X R^T for every block X. Computed as
 /// two passes of additions in registers with the matrices' entries as constants; zero entries cost nothing.
 struct SeparableTransform {
   TransformSide left, right;

@@ -8,10 +8,12 @@
 /// The cost of a register tile, shared by all planners that choose one.
 namespace tessera::compiler::codegen {
 
-/// Cycles of one reduction step of a rows x vectors tile. `arriving`: cycles for data that comes from beyond L1.
-/// `filled`: L2 is being filled at the same rate as it is read, with panels and blocks from beyond it. On a core with
-/// two hardware threads the other thread takes its share of the front end but not of the arithmetic; loads then compete
-/// with products, and equation 3.4's intensity decides. The model assumes this for half of the time.
+/// Cycles of one reduction step of a rows x vectors tile. `arriving`: cycles for data from beyond L1. `filled`: panels
+/// and blocks from beyond L2 fill L2 at the rate at which L2 is read, which adds waiting time. On a core with two
+/// hardware threads the result is the mean of two costs: the cost of a tile that has the core to itself, and the cost
+/// beside a second thread. The second thread takes half of the instruction issue slots but leaves the arithmetic units
+/// free. Instructions, loads included, then limit the tile, and the best tile has the most products per load (the
+/// intensity of equation 3.4 of Chimera).
 inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double arriving, bool filled = false) {
   const v1::Prices::Memory& memory = chip.prices().memory();
   const auto products = static_cast<double>(rows * vectors);

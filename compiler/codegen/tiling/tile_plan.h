@@ -45,11 +45,12 @@ struct TouchedBuffer {
 /// Contiguous memory that later slices of a region read or write. Each slice prefetches a part of it, divided among its
 /// tiles.
 struct NextBlock {
-  Access block;                       ///< the block of one slice: root, offset, elements per slice number
-  int64_t elements = 0;               ///< of the block
-  int loop = 0;                       ///< the slice loop whose next number reads the block
-  llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop: slices of the inner loops share the block
-  TouchedBuffer source;               ///< the operand whose block it is
+  Access block;          ///< the block of one slice: root, offset, elements per slice number
+  int64_t elements = 0;  ///< of the block
+  int loop = 0;          ///< the innermost slice loop that moves the block: its next slice reads the next block
+  llvm::SmallVector<int64_t>
+      counts;  ///< slices along each slice loop; those of loops inside `loop` share the block and its prefetches
+  TouchedBuffer source;  ///< the operand whose block it is
 };
 
 /// The memory that the next slice of a region reads: runs of `lines` cache lines each.
@@ -86,14 +87,14 @@ struct TilePlan {
   /// steps of the innermost reduction by which vectors are prefetched ahead; 0: no prefetch
   int64_t ahead = 0;
   bool prefetch_rows = false;  ///< broadcast operands are prefetched one iteration of the outer reduction ahead
-  bool prefetch_panel =
-      false;  ///< the next tile's vectors are prefetched to L2 while the rows of this one are computed
+  /// the next tile's vectors are prefetched to L2 while the rows of this one are computed
+  bool prefetch_panel = false;
   bool prefetch_results = false;  ///< the results' lines are prefetched while the tile is being summed
   /// the points of a step are ordered by the depth of their operations, see emit/interleave.h
   bool interleaved = false;
   /// Number of levels outside of the copies of operands packed `within` blocks; no level inside belongs to the grid.
   int copy_level = 0;
-  std::vector<BlockCopy> copies;                         ///< of operands packed `within` blocks, see packing.h
+  std::vector<BlockCopy> copies;                         ///< of operands packed `within` blocks, see decision/packing.h
   llvm::SmallVector<PrefetchedRuns, 1> next_slice = {};  ///< prefetched by the tiles, evenly over their steps
   std::vector<NextBlock> next_blocks = {};               ///< blocks of later slices, prefetched in the same way
   int rows = 1, vectors = 1;                             ///< accumulators of the register tile: rows x vectors
@@ -102,8 +103,9 @@ struct TilePlan {
   int64_t walkedBy(const Nest& nest, int level) const;
   /// Number of iterations of `level` within these, unless the loop's end cuts it short.
   int64_t count(const Nest& nest, int level) const;
-  /// Fills `levels` from `order`, `tile` and `block`. Block levels of `order` go to the position of the loop's own
-  /// level or before `first_blocked`, whichever is further out; a blocked reduction goes after them.
+  /// Fills `levels` from `order`, `tile` and `block`: one level of `tile` iterations per loop of `order`, and all block
+  /// levels before the level of order[first_blocked], parallel loops first, then reductions. Loops of `order` before
+  /// that position must have no block. Sets `copy_level` to the position after the block levels.
   void orderLevels(int first_blocked);
 };
 

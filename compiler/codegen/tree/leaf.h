@@ -25,9 +25,9 @@ v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number);
 /// The leaf that copies input `operand` of nest `number` to panels; `copy` is the copying nest.
 v1::Tile packLeafOf(const Nest& copy, const TilePlan& plan, int number, int operand);
 
-/// Errors: INVALID_SCHEDULE with the leaf's path: a loop that the nest does not have, a variant or a tile that it
-/// cannot run, an operand that cannot be packed in this way. Prefetches of a region's next slices are left to the
-/// region. Leaves nested in the leaf (copy kernels) are not read.
+/// Errors: INVALID_SCHEDULE with the leaf's path, for a loop that the nest does not have, a kernel or a tile that the
+/// nest cannot run, or an operand that cannot be packed in this way. Prefetches of a region's next slices are left to
+/// the region. Leaves nested in the leaf (copy kernels) are not read.
 absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, const Chip& chip);
 
 /// The same for the leaf of a copy to panels of `width` iterations: its tile is one whole panel.
