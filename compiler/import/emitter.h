@@ -34,8 +34,8 @@ struct Access {
   mlir::AffineMap map;
 };
 
-/// Emits linalg on tensors at one insertion point, with one location. Shapes are static and already checked by the
-/// caller. Results have the shape that the comment states.
+/// Emits linalg operations on tensors at one insertion point, with one location. All shapes are static. The methods
+/// assume that the caller has checked shapes, axes and element types.
 class Emitter {
  public:
   /// Turns a constant into a value of the module: an arith.constant, or a weight argument.

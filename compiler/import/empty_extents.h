@@ -8,16 +8,17 @@
 
 namespace tessera::compiler {
 
-/// An extent that an operator derives from another and that must not become 0: later operators would get an empty image
-/// where the model's author expects one.
+/// An extent `result` that an operator derives from the extent `from`, and that must not become 0 unless `from` is 0:
+/// later operators would get an empty image where the model's author expects a non-empty one.
 struct NonEmptyExtent {
   mlir::Value from, result;   ///< tensor<i64>
   std::string node;           ///< the node's name in errors
   std::string before, after;  ///< error text around the value of the extent
 };
 
-/// Returns the sizes of ranges at which one of `extents` becomes 0 although its source is not, with the first node
-/// responsible. Only extents that depend on one range are checked, up to ExtentFunctions::kLongest.
+/// Returns the sizes of ranges at which the `result` of one of `extents` is 0 and its `from` is not, each with the
+/// first node for which this holds. Checks only pairs that depend on one range, the same for both, and sizes of that
+/// range up to ExtentFunctions::kLongest.
 std::vector<v1::RefusedSizes> refusedSizes(const ImportedModel& model, mlir::func::FuncOp main,
                                            const std::vector<NonEmptyExtent>& extents);
 

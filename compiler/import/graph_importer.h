@@ -83,12 +83,19 @@ class GraphImporter {
                           const Visitor& visit, std::vector<std::string>& calls) const;
   /// Returns a failure without reason and message if the operator is not in the table; its fix depends on the domain.
   std::optional<v1::Failure> unsupportedOperator(const NodeVisit& visit) const;
-  /// While a model is checked: records the error and returns OK.
+  /// In a check, records the error and returns OK; otherwise returns `status`.
   absl::Status tolerate(absl::Status status);
+
+  // The following run in a check only (check_onnx.cpp).
+  /// Defines the results of a failed node: with their declared types, or as unknown values.
   void standInForResults(const onnx::NodeProto& proto, Scope& scope);
+  /// Checks the subgraphs of a failed node that its lowering did not reach.
   void checkOtherBranches(const onnx::NodeProto& proto, Scope& scope);
+  /// Returns a value of the type that the model declares for `name`; nothing if the type is not declared.
   std::optional<Tensor> declaredValue(const std::string& name);
+  /// Fills declared_ from the model's value_info and outputs.
   void readDeclaredTypes(const onnx::GraphProto& graph);
+  /// Clears declared_ if the declared type of a computed value is wrong: then the others are not reliable either.
   void compareWithDeclared(const std::string& name, const Tensor& value);
 
   absl::Status bindInputs(const onnx::GraphProto& graph, Scope& scope);
@@ -148,10 +155,10 @@ class GraphImporter {
   void discardLoopBody(mlir::func::FuncOp body);
 
   // Branches that cannot be lowered are errors of the runs that take them (run_faults.cpp).
-  /// Lowers a subgraph that only those runs execute in which `condition` equals `holds`; an absent one always does.
+  /// Lowers a subgraph that a run executes only if `condition` == `holds`. Without a condition, all runs execute it.
   absl::StatusOr<std::vector<Tensor>> inlineWhere(const onnx::GraphProto& graph, const std::vector<Tensor>& arguments,
                                                   const Tensor& condition, bool holds, const Scope& outer);
-  /// Makes every run an error that executes the node being lowered while `condition` equals `holds`.
+  /// Every run that executes the node being lowered with `condition` == `holds` fails with `message`.
   void refuseRuns(const Tensor& condition, bool holds, const std::string& message);
   struct RunFaults {
     Tensor found;     ///< i64: 0, or the number of the run's first error, which is its position in run_faults + 1
@@ -186,15 +193,15 @@ class GraphImporter {
   int loops_ = 0;                 ///< number of bodies, for their names
   /// Bodies of failed lowerings. They stay alive, because facts about values are keyed by address.
   std::vector<mlir::OwningOpRef<mlir::func::FuncOp>> discarded_;
-  ShapeValueAnalysis followed_;
-  std::vector<NonEmptyExtent> derived_;                        ///< recorded during lowering
-  std::unordered_map<const void*, mlir::Value> materialized_;  ///< by address of the Constant
-  std::vector<ConstantPtr> kept_;                              ///< keeps these addresses valid
-  int64_t fold_steps_;        ///< budget of scalar operations for nodes with large constants
-  int64_t small_fold_steps_;  ///< budget for nodes with small constants
-  int64_t nodes_ = 0;
-  int function_depth_ = 0;
-  std::optional<v1::TensorValue> input_to_fix_;
+  ShapeValueAnalysis followed_;          ///< integers of @main that depend on ranges and extents alone
+  std::vector<NonEmptyExtent> derived_;  ///< extents that must not become 0, recorded during lowering
+  std::unordered_map<const void*, mlir::Value> materialized_;  ///< emitted constants, by address of the Constant
+  std::vector<ConstantPtr> kept_;                              ///< keeps the addresses in materialized_ valid
+  int64_t fold_steps_;                            ///< budget of scalar operations for nodes with large constants
+  int64_t small_fold_steps_;                      ///< budget for nodes with small constants
+  int64_t nodes_ = 0;                             ///< lowered so far, including nodes of subgraphs and functions
+  int function_depth_ = 0;                        ///< nesting of calls of model-local functions
+  std::optional<v1::TensorValue> input_to_fix_;   ///< see inputToFix()
   std::vector<std::pair<Tensor, bool>> reached_;  ///< conditions under which runs execute the node being lowered
   Tensor fault_ = scalarI64(0);                   ///< RunFaults.found so far
 

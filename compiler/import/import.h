@@ -20,7 +20,8 @@ struct ImportOptions {
   /// Sizes of symbolic dimensions by name, in all inputs. A negative size, for ONNX only, is a range (ImportedModel).
   std::map<std::string, int64_t> dimensions = {};
   bool record_nodes = false;  ///< fills ImportedModel.graph
-  /// Where a branch works for one value of an input alone, and the other one does not, takes this value as fixed.
+  /// If only the then_branch of an If can be lowered for the given sizes, and its condition compares an integer input
+  /// with a constant, fixes the input to that constant. Otherwise runs that take the other branch fail.
   bool fix_inputs_of_branches = true;
 };
 

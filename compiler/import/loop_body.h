@@ -17,7 +17,8 @@ struct LoopRequest {
   std::vector<Tensor> scanned = {};  ///< each with `most` parts along its first dimension
   llvm::SmallVector<bool> scanned_reversed = {};
   llvm::SmallVector<bool> stacked_reversed = {};  ///< one for each stacked tensor
-  /// A loop of constants with at most this many iterations is not emitted: unrolled, it is computed at import.
+  /// Limit for a loop that reads constants alone. If its number of iterations is at most this, or has no known bound,
+  /// no loop is emitted: the caller unrolls it, and its results are computed at import.
   int64_t written_out_of_constants = -1;
 };
 

@@ -27,13 +27,14 @@ class ModelCheck {
   /// Adds a problem, unless it is known already or `status` only refers to another problem.
   void add(const absl::Status& status);
 
-  /// Returns an assumed size for an unbound dimension. `unbound` is the error of a compilation.
+  /// Returns an assumed size for an unbound dimension, and records the assumption. `position` is the dimension's
+  /// position in the shape of `input`. `unbound`, the error that an import would return, is added to the problems.
   int64_t assume(const std::string& input, const std::string& dimension, int position, const absl::Status& unbound);
 
   /// Counts a node of the main graph that reads an unknown value.
   void countUnchecked() { ++unchecked_; }
 
-  /// Returns the number of problems that binding dimensions would not solve.
+  /// Returns the number of problems other than unbound dimensions: these remain when all dimensions are bound.
   int real() const { return real_; }
   bool hasAssumptions() const { return !assumed_.empty(); }
 

@@ -12,8 +12,8 @@ namespace tessera::compiler {
 /// Sizes of symbolic dimensions by name, as bound so far; for ranges their bounds.
 using DimensionSizes = std::map<std::string, int64_t>;
 
-/// The symbolic dimensions of a model's inputs: the ranges, and the derived dimensions, whose name is a formula of
-/// others (ir/dimension_formula.h).
+/// The symbolic dimensions of a model's inputs. A dimension is *derived* if its name is a formula of others, such as
+/// "past + 1" (ir/dimension_formula.h).
 class NamedDimensions {
  public:
   NamedDimensions() = default;
@@ -22,19 +22,19 @@ class NamedDimensions {
 
   const std::vector<std::string>& names() const { return names_; }
   bool isRange(const std::string& name) const;
-  /// Null if the name is no formula.
+  /// Returns the formula of a derived dimension; null for others.
   const DimensionFormula* formulaOf(const std::string& name) const;
   std::vector<std::string> namesIn(const DimensionFormula& formula) const;
-  /// Whether the name is a formula of dimensions that are all in `sizes`.
+  /// Whether the dimension is derived, and `sizes` has all dimensions of its formula.
   bool follows(const std::string& name, const DimensionSizes& sizes) const;
-  /// Whether the name is a formula of dimensions that have one size in every run.
+  /// Whether the dimension is derived from dimensions each of which has one size in all runs.
   bool derivesFromFixedSizes(const std::string& name) const;
 
   /// Returns the size of a derived dimension, or its bound if it depends on ranges. Fails with INVALID_INPUT if it has
   /// none.
   absl::StatusOr<int64_t> followed(const std::string& name, const DimensionSizes& sizes) const;
-  /// Returns the size that a dimension of `sizes` is bound to; negative: a range. Fails with INVALID_INPUT if it
-  /// derives from ranges but was given another size.
+  /// Returns the size that a dimension of `sizes` is bound to; negative: a range. Fails with INVALID_INPUT if the
+  /// dimension is derived from ranges and `sizes` has a size that disagrees with its formula.
   absl::StatusOr<int64_t> bound(const std::string& name, const DimensionSizes& sizes) const;
 
  private:

@@ -36,11 +36,11 @@ struct NodeEnvironment {
   /// Lowers a subgraph in place with `arguments` bound to its inputs; results are its outputs.
   std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments)>
       inline_graph;
-  /// The same for a subgraph that only those runs execute in which `condition` equals `holds`.
+  /// The same for a subgraph that a run executes only if `condition` == `holds`.
   std::function<absl::StatusOr<std::vector<Tensor>>(const onnx::GraphProto&, const std::vector<Tensor>& arguments,
                                                     const Tensor& condition, bool holds)>
       inline_where;
-  /// Makes every run an error that executes the node while `condition` equals `holds`.
+  /// Every run that executes the node with `condition` == `holds` fails with `message`.
   std::function<void(const Tensor& condition, bool holds, const std::string& message)> refuse_runs;
   /// Lowers a loop that stays a loop; returns nothing if it must be unrolled (loop_body.h).
   std::function<absl::StatusOr<std::optional<LoopResults>>(const Node&, Emitter&, const LoopRequest&, LoopBuilder)>
@@ -157,8 +157,9 @@ class Node {
   /// Whether two extents are equal in every run.
   bool sameExtent(mlir::Value a, mlir::Value b) const;
 
-  /// Whether two extents are equal in every run if sizes that are no multiples of some number are refused. `what`
-  /// describes the accepted sizes.
+  /// Makes two extents equal in every run, if that is possible, by refusing runs with sizes that are not multiples of
+  /// some number; returns whether it was possible. `what` is the part of the runs' error that says what only the
+  /// accepted sizes allow: "the image can be cut in blocks".
   bool sameForMultiples(mlir::Value a, mlir::Value b, const std::string& what) const;
   /// Refuses runs in which `result` is 0 although `from` is not. The error contains the extent between `before` and
   /// `after`.

@@ -30,12 +30,12 @@ class ShapeValueAnalysis {
   /// there is no range.
   const std::vector<ConstantPtr>* examplesOf(mlir::Value value, v1::DataType type);
 
-  /// Like examplesOf(), but `value` may also depend on extents that the data decide, which are varied like ranges from
-  /// 0 on.
+  /// Like examplesOf(), but `value` may also depend on extents that the data decide. The examples vary these like
+  /// ranges, with 0 as the least size instead of 1.
   const std::vector<ConstantPtr>* examplesWithDataOf(mlir::Value value, v1::DataType type);
 
-  /// Returns the value of an extent if it is the same in every run, even an empty one: after a slice to the last
-  /// element, say.
+  /// Returns the value of an extent if it is the same in every run, including runs in which data-decided extents are 0.
+  /// For example, the extent of a slice that takes the last element alone.
   std::optional<int64_t> constantValueOf(mlir::Value extent);
 
   /// Whether only sizes of ranges and constants decide `value`, of @main. It may have no examples nevertheless, if

@@ -4,9 +4,11 @@
 
 namespace tessera::compiler {
 
-/// Emits one node by its table entry. Operators that sum, that compute a formula of several steps, or that combine an
-/// element with an attribute take f16 and bf16 operands in f32, and the result is rounded once at the end. In 16 bits a
-/// sum of some hundred terms stops growing, each step rounds, and the attribute would be rounded before it is compared.
+/// Emits one node by its table entry. Some operators convert f16 and bf16 operands to f32, compute in f32, and round
+/// the result once:
+/// - Operators that sum. A sum in 16 bits stops growing after some hundred terms.
+/// - Operators that compute a formula of several steps. In 16 bits each step would round.
+/// - Operators that combine an element with an attribute. In 16 bits the attribute would be rounded first.
 /// The conversions are elementwise operations, which graph rewrites move to the loads.
 Results lowerOperator(const Operator& op, Node& node, Emitter& e);
 

@@ -9,26 +9,29 @@
 
 namespace tessera::compiler {
 
-/// Number of leading bytes of a result that a run writes; it writes no byte after them. `cuts`: the step's cuts as they
-/// apply to this run, in order.
+/// Number of leading bytes of a result that a run writes; it writes no byte after them. `grid_bounds`: those of the
+/// step for this run, in order.
 int64_t writtenExtent(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
                       std::span<const EvaluatedGridBound> grid_bounds);
 
-/// Arena offsets of the intermediates of a variant for the current run. For a variant with ranges, the layout is packed
-/// for the bytes that the run writes, by the same algorithm as the plan's layout for the greatest sizes: a run needs
-/// the memory of its own size only. A layout serves all later runs that write no more of any place, so a new one is
-/// computed only for a run larger than those before. Not thread-safe: one run at a time.
+/// Arena offsets of the intermediates of a variant for the current run. A *place* is one allocation of the arena
+/// (tessera_module_place): the bytes of one or several buffers from the first step that needs them to the last.
+///
+/// For a variant with ranges, the layout is packed for the bytes that the run writes, by the same algorithm as the
+/// plan's layout for the greatest sizes: a run needs the memory of its own size only. A layout serves all later runs
+/// that write no more bytes of any place. A new one is computed for a run that no kept layout serves. Not thread-safe:
+/// one run at a time.
 class ArenaLayout {
  public:
   explicit ArenaLayout(const tessera_module_variant& variant);
 
-  /// Chooses the layout for a run with `cuts`: those of all steps, one after another. Returns true if offsets changed.
-  /// Allocates when it computes a new layout.
+  /// Chooses the layout for a run with these grid bounds: those of all steps, one after another. Returns true if
+  /// offsets changed. Allocates when it computes a new layout.
   bool fit(std::span<const EvaluatedGridBound> grid_bounds);
 
   /// Offset of an arena buffer of the variant.
   int64_t offset(const tessera_module_buffer& buffer) const;
-  /// Bytes that runs of the latest size need; before the first run, the bytes of the greatest sizes.
+  /// Bytes of the layout in use; before the first run, the bytes of the greatest sizes.
   int64_t bytes() const { return bytes_; }
   /// Bytes of address space to reserve, including addresses that kernels may read up to the end of a place's greatest
   /// size, but never write.

@@ -42,9 +42,10 @@ struct Fault {
 /// to `size`, which includes the terminating 0; returns the length. Async-signal-safe.
 size_t describeFault(const Fault& fault, const RunningKernel& kernel, char* buffer, size_t size);
 
-/// From now on, a fault in generated code of any thread is described to `ended` in the signal handler, or on standard
-/// error if `ended` is null. Then the handler that was installed before runs, which by default ends the process. Faults
-/// outside of generated code go to that handler directly.
+/// Installs the signal handlers. From then on, a fault in generated code of any thread calls `ended` with the sentence
+/// of describeFault(), within the signal handler; if `ended` is null, the sentence is written to standard error. Then
+/// the handler runs that was installed before this call; by default it ends the process. Faults outside of generated
+/// code go to that handler directly.
 void reportFaults(void (*ended)(const char* sentence));
 
 /// Calls body(context) and returns the fault that stopped it, if any. After a fault the body's stack is abandoned, so

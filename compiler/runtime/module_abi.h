@@ -58,9 +58,12 @@ typedef struct {
   int64_t grid; /* at least 1 */
 } tessera_module_phase;
 
-/* A cut of a phase's grid [outer][count][inner]: a run of n rows of a range needs only the first min(count, ceil(n *
- * numerator / denominator) + slack) steps of this level; the others write rows that do not count. For several ranges,
- * such as height and width of pixels in one dimension, n is the product. */
+/* Bounds a phase's grid by the rows of a run. The grid is an array of cells [outer][count][inner]: `count` is the
+ * number of iterations of one grid dimension, `inner` the number of cells of one iteration. A run of n rows of a range
+ * needs only the first min(count, ceil(n * numerator / denominator) + slack) iterations; the others write padding only.
+ * For example, 64 rows in tiles of 4 rows, with 8 tiles of columns each, have count 16, inner 8, numerator 1,
+ * denominator 4 and slack 0: a run of 10 rows needs 3 iterations, 24 of 128 cells. If several ranges share the
+ * dimension, such as height and width of pixels, n is the product of their sizes. */
 typedef struct {
   int32_t phase;   /* of the step */
   uint32_t ranges; /* bits: dimensions of the variant */
@@ -68,10 +71,10 @@ typedef struct {
   int64_t numerator, denominator, slack;
 } tessera_module_grid_bound;
 
-/* The effect of a cut on how far a phase writes: min(most, bytes * ceil(k * numerator / denominator)), where k is the
- * number of steps that remain of the cut's level. */
+/* The effect of a grid bound on the bytes that a phase writes: min(most, bytes * ceil(k * numerator / denominator)),
+ * where k is the number of iterations that the bound leaves. */
 typedef struct {
-  int32_t cut; /* of the step */
+  int32_t cut; /* position in the step's grid_bounds */
   int32_t reserved;
   int64_t numerator, denominator;
   int64_t bytes, most;
@@ -105,9 +108,9 @@ typedef struct {
   int32_t reserved;
 } tessera_module_step;
 
-/* A part of the arena whose bytes are needed from step `first` to step `last` (the number of steps: until the run
- * ends). If a run writes only the leading bytes of its places, the places may be packed more densely: at any multiples
- * of 64, provided that no two places alive in one step share a byte that either writes. */
+/* An allocation of the arena, whose bytes are needed from step `first` to step `last` (the number of steps: until the
+ * run ends). If a run writes only the leading bytes of its places, the places may be packed more densely: at any
+ * multiples of 64, provided that no two places alive in one step share a byte that either writes. */
 typedef struct {
   int64_t offset, size_bytes; /* for a run that writes everything */
   int32_t first, last;
@@ -166,11 +169,11 @@ typedef struct {
   int32_t reserved;
 } tessera_module_extent;
 
-/* A symbolic dimension of the model with its size; a negative size is a range up to its absolute value (-1: exactly
- * one). A dimension is a range in all variants of an artifact or in none. A range whose name is a formula of other
- * dimensions, such as "past + 1", has that size in every run (ir/dimension_formula.h). Each range has an input of its
- * name after the model's own inputs, a scalar i64, in the order of the dimensions: the number of elements that count
- * along the dimensions of that range in this run. */
+/* A symbolic dimension of the model with its size. A negative size -n is a range: each run has a size from 0 to n, or
+ * exactly 1 if n is 1 and the name is no formula. A dimension is a range in all variants of an artifact or in none. A
+ * range whose name is a formula of other dimensions, such as "past + 1", has that size in every run
+ * (ir/dimension_formula.h). Each range has an input of its name after the model's own inputs, a scalar i64, in the
+ * order of the dimensions: the number of elements that count along the dimensions of that range in this run. */
 typedef struct {
   const char* name;
   int64_t size;

@@ -30,10 +30,10 @@ class ModuleImage {
   const tessera_module* table_ = nullptr;
 };
 
-/// The largest rank of a tensor that checkModule() accepts; and a part of the address space that belongs to one loaded
-/// image.
+/// The largest rank of a tensor that checkModule() accepts.
 inline constexpr int32_t kMostRank = 64;
 
+/// A readable segment of a loaded image, as addresses [begin, end).
 struct ImageSegment {
   uintptr_t begin, end;
   bool executable;

@@ -8,21 +8,21 @@
 
 namespace tessera::compiler {
 
-/// A cut of a phase for the current run: of each `count` steps of `inner` cells, the first `needed` run, with `below`
-/// cells each after the faster cuts have been applied.
+/// A grid bound (tessera_module_grid_bound) evaluated for the current run. Of each `count` iterations of `inner` cells,
+/// only the first `needed` run. The bounds of faster grid dimensions leave `below` cells in each of them.
 struct EvaluatedGridBound {
   int64_t count = 1, inner = 1;
   int64_t needed = 1, below = 1;
 };
 
-/// Number of steps of the cut's level that a run of `rows` rows needs.
+/// Number of iterations of the bounded grid dimension that a run of `rows` rows needs.
 inline int64_t neededSteps(const tessera_module_grid_bound& cut, int64_t rows) {
   // No overflow: checkModule() bounds the factors.
   const int64_t steps = (rows * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack;
   return std::min(cut.count, steps);
 }
 
-/// Sets `below` of the cuts of one phase, slowest first; returns the number of cells of its `grid` that remain.
+/// Sets `below` of the grid bounds of one phase, slowest first; returns the number of cells of its `grid` that remain.
 inline int64_t boundGrid(int64_t grid, std::span<EvaluatedGridBound> grid_bounds) {
   int64_t left = 1, inside = 1;  // remaining cells so far, and cells of the whole grid, from the fastest level on
   for (size_t c = grid_bounds.size(); c-- > 0;) {
@@ -46,7 +46,7 @@ void forEachRun(std::span<const EvaluatedGridBound> grid_bounds, int64_t low, in
       const int64_t whole = cut.needed * cut.below;
       at += rest / whole * cut.count * cut.inner;
       rest %= whole;
-      room = whole - rest;  // until the end of the fastest cut, within which cells are contiguous
+      room = whole - rest;  // until the end of the fastest bounded dimension, within which cells are contiguous
       at += rest / cut.below * cut.inner;
       rest %= cut.below;
     }

@@ -76,11 +76,11 @@ class Session {
   /// The share of the variant's operations that the latest run computed: 1 unless row counts shortened grids.
   double workDone() const;
 
-  /// Bytes of intermediates of the variant's runs: those of the largest size run so far.
+  /// Bytes of the arena's current layout (ArenaLayout::bytes).
   int64_t arenaBytes() const { return bound_[variant_].arena.bytes(); }
 
-  /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Allocates
-  /// only where a range is larger than in the runs before.
+  /// Runs every step. `step_ns`, when not empty, has an element per step of the variant. Allocates only if no earlier
+  /// run had sizes at least as large in all ranges: it then computes a new layout of the arena (ArenaLayout).
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
 
@@ -106,7 +106,7 @@ class Session {
     int32_t step, phase;
     bool ends_step;
     int32_t num_grid_bounds;
-    size_t first_cut;  // in Bound::cuts
+    size_t first_cut;  // in Bound::grid_bounds
   };
   /// The operands and calls of one variant's steps.
   struct Bound {
@@ -153,7 +153,7 @@ class Session {
   /// Returns the i64 that a buffer of the variant holds after a run.
   int64_t numberIn(int32_t position, std::span<const tessera_const_buffer> inputs,
                    std::span<const tessera_buffer> outputs) const;
-  /// Returns the error that steps found in the run.
+  /// Returns TESSERA_RUN_FAULT with the model's message if a step of the run has found an error; otherwise OK.
   RuntimeStatus faultOf(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs) const;
   /// Reads the results of the last step: the run's error and the extents of outputs.
   RuntimeStatus finish(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs);

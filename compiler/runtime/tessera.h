@@ -8,13 +8,15 @@
  *
  * Threads: an artifact is immutable; any number of threads and sessions may use one. A session executes one run at a
  * time with its own intermediates and threads; concurrent runs need separate sessions.
- * Memory: a session allocates when it is created, and its first run touches the pages; later runs neither allocate nor
- * take locks of the C library.
+ * Memory: a session allocates when it is created, and its first run touches the pages. Later runs neither allocate nor
+ * take locks of the C library, with one exception: with ranges (tessera_artifact_ranged_dims), a run may allocate
+ * for a new layout of its intermediates if no earlier run had sizes at least as large in all ranges.
  * Trust: an artifact contains native code. Its tables are checked before use; its code is not and cannot be, since this
  * library holds no keys. The caller must know the file, or check its signature on the descriptor that
  * tessera_artifact_load_fd then loads (C++: clients/cpp/trust.h; Python and the command line do so themselves); use
  * `tessera run --sandbox` for artifacts of unknown origin. The file must not change while it is loaded.
- * Loading uses openat, mmap, memfd_create and dlopen; running uses futex and no other system call.
+ * Loading uses openat, mmap, memfd_create and dlopen. A run makes no system call but futex, except those of the
+ * allocation described above and an madvise (huge pages) when it needs more memory than all earlier runs.
  */
 #ifndef TESSERA_COMPILER_RUNTIME_TESSERA_H_
 #define TESSERA_COMPILER_RUNTIME_TESSERA_H_
@@ -128,7 +130,8 @@ TESSERA_API uint64_t tessera_artifact_bounded_dims(const tessera_artifact* artif
 
 /* Dimensions of an input that were compiled as ranges, "batch=1..64", as a bit set: bit d stands for dimension d. For
  * each range one of the artifact's last inputs, an i64 with the range's name, gives the size in this run: 0 to the
- * greatest size of the variant. The input's buffer is either dense, in the sizes of the run, and is copied; or it is
+ * greatest size of the variant, or exactly 1 if the greatest size is 1. (A range whose name is a formula of others has
+ * the formula's value.) The input's buffer is either dense, in the sizes of the run, and is copied; or it is
  * laid out for the greatest sizes of the variant and used in place: elements after the run's own may then be read but
  * do not affect results; they should be finite, for example 0. tessera_session_output_shape returns the outputs'
  * extents. 0 when the index is out of range. */
@@ -178,7 +181,7 @@ typedef struct {
   int64_t flops;
 } tessera_variant_info;
 
-/* A dimension that the model names, e.g. "batch", with its size; negative: a range up to so many. */
+/* A dimension that the model names, e.g. "batch", with its size. A negative size -n is a range with greatest size n. */
 typedef struct {
   const char* name;
   int64_t size;
@@ -198,7 +201,7 @@ TESSERA_API tessera_status tessera_artifact_variant_output(const tessera_artifac
 TESSERA_API tessera_status tessera_artifact_variant_step(const tessera_artifact* artifact, size_t variant, size_t index,
                                                          tessera_step_info* info);
 
-/* The shape of an input: `rank` extents, outermost first; rank -1 if it is unknown. */
+/* The shape of an input: `rank` sizes, outermost first; rank -1 if it is unknown. */
 typedef struct {
   const int64_t* extents;
   int32_t rank;
@@ -282,9 +285,9 @@ TESSERA_API tessera_status tessera_session_output_shape(const tessera_session* s
  * and loops over them were shortened. Must not be called during a run. */
 TESSERA_API double tessera_session_work(const tessera_session* session);
 
-/* The same figures for the session's variant as it runs: arena_bytes is the memory of the intermediates in the latest
- * run, which for a variant with ranges depends on the largest run so far. Before the first run, the memory for the
- * greatest sizes. Must not be called during a run. Fails with INVALID_ARGUMENT. */
+/* Like tessera_artifact_memory, for the session's selected variant. arena_bytes is the memory of the layout that the
+ * latest run used; with ranges, that layout may have been made for an earlier, larger run. Before the first run it is
+ * the memory for the greatest sizes. Must not be called during a run. Fails with INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_session_memory(const tessera_session* session, tessera_memory_info* info);
 
 /* Like tessera_session_run; also stores the wall-clock time of each step in nanoseconds in step_ns[0 .. num_steps) of

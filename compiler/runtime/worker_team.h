@@ -41,8 +41,8 @@ class WorkerTeam {
   void run(const Job& job);
 
  private:
-  /// The rest of a thread's share in a round: round number, number of chunks and next chunk in one word, so that a late
-  /// thread cannot take a chunk of a round that it has not joined.
+  /// The rest of a thread's share in a round. A round is one execution of a phase. Round number, number of chunks and
+  /// next chunk are one word, so that a late thread cannot take a chunk of a round that it has not joined.
   struct alignas(64) Share {
     std::atomic<uint64_t> word{0};
   };

@@ -9,6 +9,8 @@
 
 namespace tessera::server {
 
+/// Administration by operators: access tokens, garbage collection, integrity checks of the storage, deletion and
+/// pinning of items, and quotas. Thread-safe.
 class AdminService : public v1::AdminService::CallbackService {
  public:
   AdminService(TokenBook& tokens, Quotas& quotas, Collector& collector, const v1::RetentionPolicy& policy,

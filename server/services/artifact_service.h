@@ -7,6 +7,8 @@
 
 namespace tessera::server {
 
+/// Looks up and lists the artifacts of the caller's project. CheckArtifact says whether an artifact can run on a host
+/// with given CPU features. Thread-safe.
 class ArtifactService : public v1::ArtifactService::CallbackService {
  public:
   ArtifactService(storage::Store& store, Gate& gate, Executor& executor)

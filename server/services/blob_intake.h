@@ -36,9 +36,11 @@ class BlobIntake {
 
   /// Checks that the bytes of all match their digests.
   absl::Status check(const std::vector<Sent>& sent) const;
-  /// Whether all may be stored within a transaction, because their bytes become rows.
+  /// Whether all are small enough to be stored in the database instead of in files (BlobStore::becomesRow). Then one
+  /// transaction can store them together with other rows.
   bool becomeRows(const std::vector<Sent>& sent) const;
-  /// Stores the blobs that `project` lacks, as part of the caller's transaction. They must be checked and become rows.
+  /// Stores the blobs that `project` lacks, as part of the caller's transaction. check() and becomeRows() must have
+  /// accepted them.
   absl::Status storeWithin(const std::string& project, const std::vector<Sent>& sent);
 
   /// Of these blobs, the ones that exist and that the caller may read. Touches them, since the caller will refer to
@@ -48,8 +50,8 @@ class BlobIntake {
  private:
   /// Checks that the bytes match the digest.
   absl::Status checkBytes(const Sent& blob) const;
-  /// Stores the file of a blob within its limits, unless its bytes become a row. Its rows are stored later, together
-  /// with others.
+  /// Checks the project's quota, and stores the file of a blob, unless the blob is small enough for the database. Its
+  /// rows are stored later, together with others.
   absl::Status storeFile(const std::string& project, const Sent& blob);
   /// Stores the rows of the blob and of its bytes.
   absl::Status storeRows(const std::string& project, const Sent& blob);

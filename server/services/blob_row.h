@@ -9,8 +9,8 @@
 
 namespace tessera::server {
 
-/// RESOURCE_EXHAUSTED if the project's rows, its `unfinished` bytes and `more` exceed its quota. Never for an empty
-/// project (workers).
+/// RESOURCE_EXHAUSTED if the bytes of the project's blobs, its `unfinished` bytes and `more` exceed its quota. An empty
+/// project name means that a worker uploads the blob: workers belong to no project, and no quota applies.
 absl::Status checkRoom(Quotas& quotas, storage::Reader& reader, const std::string& project, int64_t unfinished,
                        int64_t more);
 

@@ -11,6 +11,8 @@
 
 namespace tessera::server {
 
+/// Upload and download of content-addressed blobs. Small blobs also travel in batches, whole within one message.
+/// Thread-safe.
 class BlobService : public v1::BlobService::CallbackService {
  public:
   BlobService(Clock& clock, storage::Store& store, storage::BlobStore& blobs, Gate& gate, Quotas& quotas,

@@ -37,7 +37,8 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
   absl::Status begin();
   absl::Status readChunk();
   absl::Status verify();
-  /// Ends with the status of a read. If the bytes are damaged, marks the blob as lost.
+  /// Returns the status with which the call ends after a read or check that returned `status`. Records the blob as lost
+  /// if its bytes are damaged or its file is missing.
   absl::Status noted(const absl::Status& status);
   void finish(const absl::Status& status);
 

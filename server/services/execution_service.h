@@ -9,6 +9,7 @@
 
 namespace tessera::server {
 
+/// Runs and profiles artifacts on workers. Each call creates a job and waits for its end (run_call.h). Thread-safe.
 class ExecutionService : public v1::ExecutionService::CallbackService {
  public:
   ExecutionService(Scheduler& scheduler, storage::Store& store, Gate& gate, Executor& executor, const Limits& limits)

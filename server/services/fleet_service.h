@@ -8,6 +8,8 @@
 
 namespace tessera::server {
 
+/// The clients' view of the workers: lists workers and their tasks, and drains a worker. (WorkerService is the protocol
+/// that the workers themselves use.) Thread-safe.
 class FleetService : public v1::FleetService::CallbackService {
  public:
   FleetService(Scheduler& scheduler, storage::Store& store, Gate& gate, Executor& executor)

@@ -12,7 +12,9 @@
 
 namespace tessera::server {
 
-/// Lists omit the bytes of inline tensors, since a page with them would exceed the size of a message. GetJob has them.
+/// Creates, lists, watches and cancels jobs. ListJobs omits the bytes of inline tensors, since a page with them would
+/// exceed the size of a message; GetJob returns them. ExplainKey lists the parts of a compilation's cache key, and how
+/// they differ from those of the nearest earlier compilation. Thread-safe.
 class JobService : public v1::JobService::CallbackService {
  public:
   JobService(Scheduler& scheduler, storage::Store& store, TargetCatalog& targets, Gate& gate, const TokenBook& tokens,
@@ -26,7 +28,7 @@ class JobService : public v1::JobService::CallbackService {
         limits_(limits),
         intake_(intake) {}
 
-  /// Does the work of CreateJob for this caller, and waits for it.
+  /// Creates the job on behalf of the caller, as CreateJob does, and returns it. Does not wait for the job's end.
   absl::StatusOr<v1::Job> submit(const v1::CreateJobRequest& request, const Caller& caller, v1::TuneMode mode);
   /// PERMISSION_DENIED unless the job is the caller's own, or the caller is an operator.
   absl::Status checkOwner(const std::string& job_id, const Caller& caller);

@@ -7,6 +7,7 @@
 
 namespace tessera::server {
 
+/// Lists the operators that the compiler imports, as the workers report them. Thread-safe.
 class OperatorService : public v1::OperatorService::CallbackService {
  public:
   OperatorService(OperatorCatalog& operators, Gate& gate, Executor& executor)

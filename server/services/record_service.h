@@ -7,6 +7,7 @@
 
 namespace tessera::server {
 
+/// Tuning records of the caller's project: lists, best records and statistics, import and export. Thread-safe.
 class RecordService : public v1::RecordService::CallbackService {
  public:
   RecordService(storage::Store& store, Gate& gate, Executor& executor)

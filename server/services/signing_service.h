@@ -8,6 +8,7 @@
 
 namespace tessera::server {
 
+/// Signs artifacts that the service built, with its own key, and returns the public key. Thread-safe.
 class SigningService : public v1::SigningService::CallbackService {
  public:
   SigningService(const SigningKey& key, storage::Store& store, Gate& gate, Executor& executor)

@@ -7,6 +7,7 @@
 
 namespace tessera::server {
 
+/// Looks up, lists, validates and registers descriptions of targets. Thread-safe.
 class TargetService : public v1::TargetService::CallbackService {
  public:
   TargetService(TargetCatalog& targets, Gate& gate, Executor& executor)

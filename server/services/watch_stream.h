@@ -35,8 +35,8 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
  protected:
   struct Batch {
     std::vector<Response> messages;
-    bool job_ended = false;  ///< when the batch was read; then later batches are empty, unless ...
-    bool cut = false;        ///< ... there were more messages than a batch holds
+    bool job_ended = false;  ///< the job had ended when the batch was read
+    bool cut = false;        ///< the batch is full, so there may be more messages
     bool isLast() const { return job_ended && !cut; }
   };
 

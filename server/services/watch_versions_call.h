@@ -6,7 +6,8 @@
 
 namespace tessera::server {
 
-/// One WatchArtifact stream: versions after the cursor, until the job has ended. Does not wait for later choices.
+/// One WatchArtifact stream: sends the versions after the cursor, and new ones until the job has ended. Versions that
+/// ChooseArtifactVersion adds after that are not sent.
 class WatchVersionsCall : public WatchStream<v1::WatchArtifactResponse> {
  public:
   static grpc::ServerWriteReactor<v1::WatchArtifactResponse>* start(Gate::Admission admission, Notifier& notifier,

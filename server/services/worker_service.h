@@ -10,6 +10,8 @@
 
 namespace tessera::server {
 
+/// The protocol of the workers: registration, leases of tasks, heartbeats, reports. Only workers call it. (FleetService
+/// shows the workers to clients.) Thread-safe.
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
   WorkerService(Scheduler& scheduler, storage::BlobStore& blobs, OperatorCatalog& operators, Gate& gate,
@@ -32,7 +34,8 @@ class WorkerService : public v1::WorkerService::CallbackService {
                                        v1::ReportTaskResponse* response) override;
 
  private:
-  /// Stores the files in a report, and leaves their digests there.
+  /// Checks the digests of the files that a report encloses. Stores large files and removes their bytes from the
+  /// report; the transaction that records the result stores the small ones.
   absl::Status storeEnclosed(v1::TaskResult& result);
 
   Scheduler& scheduler_;

@@ -10,8 +10,9 @@
 #include "absl/status/statusor.h"
 #include "tessera/v1/tensor.pb.h"
 
-/// Tensor expressions: the text form of the thesis' definition 1, Out(idx) = Accum(Op(In1(idx1), ...), loops). Several
-/// of them form a DAG by using each other's results (definition 2).
+/// Tensor expressions: a text form of Out(idx) = Accum(Op(In1(idx1), ...), loops), which is definition 1 of the thesis
+/// (cited in full in clients/docs/design/references.md). Several of them form a DAG by using each other's results
+/// (definition 2).
 ///
 ///   param   R = 3;                                    // a named integer
 ///   input   Img[N, C, H, W], Weight[K, C, R, R]: f32; // extents without a value are bound by --shape

@@ -5,7 +5,8 @@
 
 #include "compiler/import/node.h"
 
-/// Slices whose starts or ends are known at run time: bags of an index list, a window at a computed position.
+/// Slices whose starts or ends are known only at run time: for example the segments of an EmbeddingBag's index list, or
+/// a window at a computed position.
 namespace tessera::compiler {
 
 /// The part of each dimension of the input that a slice takes.

@@ -17,7 +17,7 @@ class Heap {
     bool later_first = false;  ///< among equal values the greater index is first
   };
   struct Element {
-    mlir::Value value, place;
+    mlir::Value value, place;  ///< `place`: the element's index, an i64
   };
   /// The state of both tensors.
   using Slots = std::pair<mlir::Value, mlir::Value>;
@@ -47,7 +47,9 @@ class Heap {
   Slots siftDown(mlir::OpBuilder& b, mlir::Location loc, Slots slots, mlir::Value slot, Element element,
                  mlir::Value size, mlir::Value steps) const;
   int64_t height() const;
+  /// x < y (i1), with NaN as the greatest value, so that the order is total.
   mlir::Value less(const Scalars& s, mlir::Value x, mlir::Value y) const;
+  /// Whether x precedes y in the heap's order (i1): by value, then by index.
   mlir::Value comesBefore(const Scalars& s, Element x, Element y) const;
 
   Emitter& e_;

@@ -26,7 +26,8 @@ struct LoopInputs {
   size_t scans = 0;  ///< number of scan outputs
 };
 
-/// Returns the iteration or the condition as one element of the rank that the body declares for its input, 0 or 1.
+/// Reshapes `x`, one element (the iteration number or the condition), to the rank that the body declares for its input
+/// number `input`: 0 or 1.
 Tensor asDeclared(Emitter& e, const onnx::GraphProto& body, int input, const Tensor& x);
 
 /// Returns the results of a body, at least the given number. `active`: whether runs execute the iteration, if it
