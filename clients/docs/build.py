@@ -200,6 +200,8 @@ def main():
     pages["design"] = (title, body + methods(pages))
     titles = {stem: title for stem, (title, _) in pages.items()}
     template = (HERE / "page.html").read_text()
+    for left in set((options.out / "docs").glob("*.html")) - {options.out / "docs" / f"{stem}.html" for stem in pages}:
+        left.unlink()  # of a page that is gone
     for stem, (title, body) in pages.items():
         write(options.out / "docs" / f"{stem}.html", whole(template, stem, title, body, titles))
     write(options.out / "docs" / "search-index.js", index(pages))
