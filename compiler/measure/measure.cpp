@@ -56,7 +56,7 @@ Figure figureOf(const Formula& formula, const std::vector<Series>& series, int r
     values.push_back(formula.value(sources));
   }
   for (size_t source : formula.sources) figure.away = std::max(figure.away, series[source].away());
-  figure.value = relativeMad(std::move(values));
+  figure.value = spreadOf(std::move(values));
   return figure;
 }
 

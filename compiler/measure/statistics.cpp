@@ -19,7 +19,7 @@ double Spread::share() const {
   return median == 0 ? std::numeric_limits<double>::infinity() : deviation / std::abs(median);
 }
 
-Spread relativeMad(std::vector<double> values) {
+Spread spreadOf(std::vector<double> values) {
   Spread spread;
   spread.median = medianOf(values);
   for (double& value : values) value = std::abs(value - spread.median);

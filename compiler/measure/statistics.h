@@ -14,6 +14,6 @@ struct Spread {
 };
 
 /// Requires at least one value. For an even number of values, the mean of the two in the middle.
-Spread relativeMad(std::vector<double> values);
+Spread spreadOf(std::vector<double> values);
 
 }  // namespace tessera::compiler
