@@ -12,9 +12,10 @@ namespace tessera::compiler {
 
 inline constexpr char kFused[] = "fused", kApart[] = "apart", kDirect[] = "direct";
 
-/// The choices of the graph level: the pinned ones, and those made so far. A rewrite that chooses looks up the pin of
-/// the place first and takes it over, or refuses it with a reason. planGraph() fails for a refused pin and for a pin
-/// that no place looked up.
+/// The choices of the graph level: the pinned ones, and those made so far. A place is the stable name of a point of the
+/// graph at which a rewrite chooses: the same model gives the same places, so that a choice of one plan can be pinned
+/// in another. The rewrite looks up the pin of its place first and follows it, or refuses it with a reason. planGraph()
+/// fails for a refused pin and for a pin that no place looked up.
 class GraphChoices {
  public:
   /// A candidate that code generation has refused, with the reason.
@@ -29,10 +30,11 @@ class GraphChoices {
   /// Excludes candidates from later choices.
   void exclude(const std::vector<Refused>& refused);
 
-  /// Returns the name of a place: `names`, or "names#2" for the second place of that kind and name.
+  /// Makes the next place of this kind for operations called `names`. Returns `names` at the first call, then
+  /// "names#2", "names#3".
   std::string place(const std::string& kind, const std::string& names);
 
-  /// Returns the pinned choice, or empty. Marks the pin as met.
+  /// Returns the pinned choice, or empty. Marks the pin as looked up, for finish().
   std::string pinned(const std::string& kind, const std::string& place);
   /// Like pinned(), for choices that are "fused" or "apart"; refuses any other value.
   std::string pinnedFusion(const std::string& kind, const std::string& place);
@@ -40,7 +42,8 @@ class GraphChoices {
   /// Empty if it has not refused.
   std::string refusal(const std::string& kind, const std::string& place) const;
 
-  /// Records a choice. Callers may add alternatives to the returned reference (addAlternative()) until the next call.
+  /// Records that the rewrite has chosen `choice` at `place`. Callers may add alternatives to the returned reference
+  /// (addAlternative()) until the next call.
   v1::Choice& made(const std::string& kind, const std::string& place, const std::string& choice,
                    const std::string& refusal = "");
   /// Records that a pin cannot be taken over. Only the first one is kept.
@@ -61,7 +64,7 @@ class GraphChoices {
   absl::Status status_;
 };
 
-/// Adds a value that a pin could have instead, with its price in microseconds.
+/// Adds a value that a pin could have instead, with its predicted time in microseconds.
 void addAlternative(v1::Choice& made, const std::string& choice, double price_us);
 
 }  // namespace tessera::compiler

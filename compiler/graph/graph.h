@@ -40,7 +40,7 @@ class GraphObserver {
   virtual ~GraphObserver() = default;
   virtual absl::Status imported(const ImportedModel& model) = 0;
   virtual absl::Status rewritten(const std::string& rewrite, const ImportedModel& model) = 0;
-  /// Called after a requested rewrite that changes results. Later states are compared with this one.
+  /// Called after a requested rewrite that changes results (round_products.h). Later states are compared with this one.
   virtual absl::Status rounded(const std::string& rewrite, const ImportedModel& model) = 0;
   virtual absl::Status planned(const PlannedGraph& planned) = 0;
 };
@@ -48,11 +48,11 @@ class GraphObserver {
 struct GraphOptions {
   bool winograd = true;         ///< whether convolutions may be computed in Winograd's domain (winograd.h)
   bool round_products = false;  ///< whether f32 products read operands rounded to bf16 (round_products.h)
-  /// The chains and regions to merge; code generation runs them slice by slice.
+  /// Policy: which candidate chains and regions are merged, to run slice by slice.
   fusion::Merging chains = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;
   Canonicalizer* canonicalizer = nullptr;  ///< for the model's context; null: one is constructed
-  FoldedWeightStorage memory = {};         ///< holds folded weights
+  FoldedWeightStorage memory = {};         ///< allocates the bytes of weights computed at compile time
   bool prepare_weights = true;             ///< whether weights may be computed before the first run
                                            ///< (plan/prepared_weights.h)
   std::vector<v1::Choice> pins = {};       ///< applied, or INVALID_SCHEDULE with the place

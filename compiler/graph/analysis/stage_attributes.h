@@ -2,8 +2,8 @@
 
 #include "mlir/IR/BuiltinTypes.h"
 
-/// Attributes of the operations of a convolution that was rewritten as stages (Winograd), for grouping, slicing and
-/// describing them.
+/// Attributes of the three stages of a convolution in Winograd's domain (input transform, batched product, output
+/// transform), for grouping, slicing and describing them.
 namespace tessera::compiler {
 
 /// On each stage: a number that the stages of one convolution share, so that they become one group.
@@ -11,7 +11,7 @@ constexpr char kStageOf[] = "tessera.stage_of";
 /// On the product: the algorithm's name, and the convolution in words.
 constexpr char kAlgorithm[] = "tessera.algorithm";
 constexpr char kConvolution[] = "tessera.convolution";
-/// On the product: the microseconds by which its price is below the direct convolution's.
+/// On the product: predicted time of the direct convolution minus that of the stages, in microseconds.
 constexpr char kSavedUs[] = "tessera.saved_us";
 /// On stages that run slice by slice: rows of the result in a slice (a multiple of m), and m.
 constexpr char kSliceRows[] = "tessera.slice_rows";

@@ -12,8 +12,8 @@ namespace tessera::compiler {
 
 using UsedRowsList = llvm::SmallVector<Rows, 1>;
 
-/// The needed iterations of a loop, or indices of a dimension: iteration i is needed if row i / per mod rows.count is
-/// needed.
+/// The needed iterations of a loop, or indices of a tensor's dimension: iteration i is needed if row i / per mod
+/// rows.count is needed.
 struct Part {
   int64_t place = 0;  ///< position of the loop or dimension
   int64_t per = 1;
@@ -21,7 +21,7 @@ struct Part {
 };
 using Parts = llvm::SmallVector<Part, 2>;
 
-/// Returns the elements of one step along dimension `dim`.
+/// Returns the number of elements between neighbouring indices of dimension `dim`, in row-major order.
 int64_t elementsBelow(mlir::RankedTensorType type, int64_t dim);
 
 /// Computes the needed parts of loops and tensors, as functions of the sizes of ranges. A part may be larger than
@@ -30,39 +30,45 @@ class UsedPartBuilder {
  public:
   explicit UsedPartBuilder(const ExtentFunctions& series) : series_(series) {}
 
-  /// Describes `count` rows; a run of size n needs the first of(n) of them, clamped. Returns nothing if all are needed,
-  /// or if the range is too long for a table.
+  /// Makes `Rows` with `count` rows and stride 1 for one range: a run in which range `dimension` has size n needs the
+  /// first of(n) rows, clamped to [0, count]. Returns nothing if every run needs all rows, or if the range is too long
+  /// for a table (ExtentFunctions::kLongest).
   std::optional<Rows> by(int dimension, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
-  /// Describes `count` rows; a run needs the first ones, their number given by `series`.
+  /// Makes `Rows` with `count` rows, of which a run needs as many as the value of `series` at the run's sizes. For
+  /// several ranges the result is an upper bound (Rows::slack). Returns nothing if no useful bound exists.
   std::optional<Rows> of(const ExtentFunction& series, int64_t count) const;
-  /// Describes `count` rows; every run needs the first `first` of them. Returns nothing if these are all.
+  /// Makes `Rows` with `count` rows, of which every run, whatever its sizes, needs the first `first`. Returns nothing
+  /// if these are all.
   static std::optional<Rows> ofAny(int64_t count, int64_t first);
-  /// Maps `rows` to `count` other rows: if the first r of `rows` are needed, so are the first of(r) of the others. `of`
-  /// is monotonic.
+  /// Translates `rows` of one tensor into `count` rows of another, such as rows of a result into rows of an operand: if
+  /// the first r of `rows` are needed, the first of(r) of the others are. `of` is monotonic.
   std::optional<Rows> moved(const Rows& rows, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
 
-  /// Whether one `Rows` can describe both: they have the same stride and count, and the same ranges unless one has
-  /// none.
+  /// Whether either() can describe the union of both as one `Rows`: they have the same stride and count, and the same
+  /// ranges unless one depends on no range.
   static bool meet(const Rows& a, const Rows& b) {
     return a.stride == b.stride && a.count == b.count && (a.ranges == b.ranges || a.ranges == 0 || b.ranges == 0);
   }
   /// Returns the union of two `Rows` that meet; nothing if it is all rows.
   std::optional<Rows> either(const Rows& a, const Rows& b) const;
-  /// Returns parts that contain every iteration that lies in all of `a` or in all of `b`.
+  /// Each argument stands for the iterations that all of its parts need. Returns parts that stand for a superset of the
+  /// union of these two sets.
   Parts either(llvm::ArrayRef<Part> a, llvm::ArrayRef<Part> b) const;
-  /// Adds to `entries` the rows that an existing entry or `rows` needs.
+  /// Adds the bound `rows` to `entries`, whose bounds hold together. If an entry has the same ranges, stride and count,
+  /// it becomes the smaller one of both bounds.
   void add(UsedRowsList& entries, Rows rows) const;
 
-  /// Returns the dimensions of a tensor along which its `Rows` can be bounded.
+  /// Translates `Rows` of a tensor into parts of its dimensions, rounded up to whole indices. Rows that are no part of
+  /// one dimension are left out, which leaves a larger set of elements.
   Parts of(mlir::RankedTensorType type, llvm::ArrayRef<Rows> entries) const;
   std::optional<Part> of(mlir::RankedTensorType type, const Rows& rows) const;
-  /// Adds the rows of a dimension whose indices are exactly the iterations of a part.
+  /// Adds to `entries` the rows of dimension `dim`, whose indices are exactly the iterations of `part`.
   void addPart(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, const Part& part) const;
   /// Adds the rows of dimension `dim` that loops of `extents` read at `expression`, in iterations that all `parts`
   /// need. Of windows, these are the rows up to the end of the last one.
   void addAlong(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, mlir::AffineExpr expression,
                 llvm::ArrayRef<Part> parts, llvm::ArrayRef<int64_t> extents) const;
-  /// Adds the first of(rows of the part) indices of dimension `dim`.
+  /// Adds the first indices of dimension `dim`: of(r) of them if `part` needs its first r rows.
   void addMoved(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, const Part& part,
                 llvm::function_ref<int64_t(int64_t)> of) const;
 

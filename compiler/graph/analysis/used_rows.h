@@ -13,18 +13,22 @@
 
 namespace tessera::compiler {
 
-/// The number of rows that a run needs, indexed by the size of a range, from 0 to its bound. Null: the size itself.
+/// The number of rows that a run needs, indexed by the run's size of a range, from 0 to the range's bound. Null: as
+/// many rows as the size.
 using UsedRowCounts = std::shared_ptr<const std::vector<int64_t>>;
 
-/// Partitions the elements of a tensor into rows: element e, row-major, belongs to row e / stride mod count. A view
-/// keeps this. The rows need not be those of an input: for a range of 48, a convolution of stride 2 has 24.
+/// Partitions the elements of a tensor into rows: element e, counted row-major, belongs to row e / stride mod count. In
+/// a tensor of shape 2x48x5 the rows of the middle dimension have stride 5 and count 48, and row 3 is [:, 3, :]. A
+/// reshape keeps the partition. The rows need not be those of an input: for a range with the bound 48, the result of a
+/// convolution with stride 2 has 24 rows.
 struct Rows {
   uint32_t ranges = 1;  ///< bit set of positions in ImportedModel.dimensions; 0: every run needs the first `slack` rows
   int64_t stride = 1;
   int64_t count = 1;
   UsedRowCounts needed = nullptr;  ///< if `ranges` is one range
-  /// For several ranges, such as height and width in one dimension, n is the product of their sizes. A run of n of at
-  /// most N needs ceil(n * count / N) + slack rows.
+  /// For several ranges, such as height and width merged into one dimension: let n be the product of a run's sizes and
+  /// N the product of the bounds. The run needs at most its proportional part of the rows, ceil(n * count / N), plus
+  /// `slack`.
   int64_t slack = 0;
 
   bool isOfOne() const { return std::has_single_bit(ranges); }
@@ -44,7 +48,8 @@ bool hasRanges(const ImportedModel& model);
 /// neither a needed element nor an address nor a divisor is computed from it.
 ///
 /// The analysis runs backwards from the results: the extent of a result bounds its needed elements, and access
-/// functions with their windows bound those of the operands. Operands with rows that meet need the union. Elements that
+/// functions with their windows bound those of the operands. If several operations read a value, the union is needed,
+/// where one `Rows` can describe it (UsedPartBuilder::meet). Elements that
 /// a mask clears (a comparison of a position with an extent that the sizes of ranges decide, as the importer emits it)
 /// are not needed before the mask.
 class UsedRowAnalysis {
@@ -59,8 +64,8 @@ class UsedRowAnalysis {
   /// all of them if the dimension follows no range.
   int64_t fewest(mlir::Value value, int64_t dimension) const;
 
-  /// For operations that run together, in program order: returns the rows of their operands that are needed in the same
-  /// rows as `results` throughout, without rows that a mask among the operations removes.
+  /// For operations that run together, in program order: returns the `Rows` of their operands, given those of
+  /// `results`. Rows that a mask among the operations clears are not needed.
   UsedRowsOfValues usedByAll(llvm::ArrayRef<mlir::Operation*> ops, llvm::ArrayRef<mlir::Value> results) const;
 
  private:

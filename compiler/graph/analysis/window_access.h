@@ -14,10 +14,12 @@ struct Taps {
   bool operator==(const Taps&) const = default;
 };
 
-/// The access function of a window along one dimension of an operand: index = stride * place + apart * tap.
+/// The access function of a window along one dimension of an operand: index = stride * place + apart * tap. The loop
+/// `place` is the position of the window in the result, the loop `tap` the position within the window, `stride` the
+/// distance of neighbouring windows, `apart` the distance of neighbouring taps (the dilation).
 struct Walk {
   unsigned operand = 0, dimension = 0;
-  unsigned place = 0, tap = 0;  ///< loops
+  unsigned place = 0, tap = 0;  ///< positions of the two loops in the operation
   int64_t stride = 1, apart = 1;
 
   /// Returns the distance, inclusive, from the first to the last element that `taps` read. `extents` are those of the

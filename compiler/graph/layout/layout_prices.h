@@ -22,8 +22,8 @@ class LayoutCost {
   int64_t lanes() const { return chip_.lanes(); }
   /// Channels of one matrix instruction, 0 without one: C0 of NC1HWC0.
   int64_t cube() const { return chip_.matrixChannels(); }
-  /// Returns the input channels of `bits` bits that an instruction adds at once (16: bf16); 1 without such an
-  /// instruction.
+  /// Returns the number of neighbouring input channels of `bits` bits that a dot-product instruction sums in one lane
+  /// (16: bf16); 1 without such an instruction.
   int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(chip_.dotProducts(), bits)); }
 
   /// The input channels of `bits` bits that a tile instruction adds at once, and its operations relative to the
@@ -35,33 +35,33 @@ class LayoutCost {
   std::optional<Tiles> tilesOf(int bits) const;
 
   struct Product {
-    double operations = 0;  ///< a multiply-add counts as two, without fill
-    int64_t outputs = 1;    ///< output channels of one group
-    int64_t inputs = 1;     ///< input channels of one group
+    double operations = 0;  ///< a multiply-add counts as two; without padding channels
+    int64_t outputs = 1;    ///< output channels of one convolution group
+    int64_t inputs = 1;     ///< input channels of one convolution group
     int64_t line = 1;       ///< output positions whose inputs are contiguous in NCHW: a row, or the plane
     int64_t steps = 1;      ///< length of the sum of one output: input channels times window taps
     int64_t stride = 1;     ///< between the inputs of neighbouring positions of a line
-    int64_t group = 1;      ///< neighbouring input channels that an instruction adds at once
+    int64_t group = 1;      ///< see groupOf(); unrelated to convolution groups
     std::optional<Tiles> tiles;
   };
-  /// Returns the price of a convolution that writes `layout` and reads its best input layout.
+  /// Returns the cost of a convolution that writes `layout` and reads its best input layout.
   double writing(const Product& product, ChannelLayout layout) const;
-  /// Returns the extra price of reading `layout`, whatever the convolution writes.
+  /// Returns the extra cost of reading `layout`, whatever the convolution writes.
   double reading(const Product& product, ChannelLayout layout) const;
-  /// Returns the extra price of the combination of reading `from` and writing `to`: vectors run along the channels or
+  /// Returns the extra cost of the combination of reading `from` and writing `to`: vectors run along the channels or
   /// along a line, and the side that is not contiguous along them pays.
   double crossing(const Product& product, ChannelLayout from, ChannelLayout to) const;
 
-  /// Returns the price of a pool or depthwise convolution in `layout`; `operations` counts scalar operations.
+  /// Returns the cost of a pool or depthwise convolution in `layout`; `operations` counts scalar operations.
   double window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const;
 
   /// Returns the fraction of whole vectors that `contiguous` elements fill.
   double vectorShare(int64_t contiguous) const;
 
-  /// Returns the price of reading and writing `bytes` once in a separate step, transposed if `turns`.
+  /// Returns the cost of reading and writing `bytes` once in a separate step, transposed if `turns`.
   double pass(int64_t bytes, bool turns) const;
 
-  /// Returns the price of a pixel shuffle in a separate step, which turns digits of the channel number into space or
+  /// Returns the cost of a pixel shuffle in a separate step, which turns digits of the channel number into space or
   /// back. `digit` is the number of innermost channels, 1 where they become space. Runs of `digit` channels are copied
   /// where neighbours are channels on both sides; elsewhere elements are transposed. Between whole vectors of channels
   /// and planes each element is stored alone.

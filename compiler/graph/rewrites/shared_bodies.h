@@ -4,13 +4,14 @@
 
 namespace tessera::compiler {
 
-/// Number of elementwise operations, equal except for numbers in their bodies, from which on the numbers become
-/// operands.
+/// Threshold: if more than this many different bodies are equal except for their floating-point constants, the
+/// constants become operands.
 inline constexpr int kMaxBodiesBeforeSharing = 64;
 
-/// Lets operations that differ only in numbers of their bodies share one kernel if there are very many of them.
-/// Differing numbers become scalar operands; equal ones stay. Runs last, because other rewrites would fold the operands
-/// back. Returns the number of operations changed.
+/// Lets elementwise operations that differ only in floating-point constants of their bodies share one kernel, if there
+/// are more than kMaxBodiesBeforeSharing different bodies. Constants that differ become scalar operands; constants that
+/// are equal in all bodies stay. Runs last, because other rewrites would fold the operands back. Returns how many
+/// operations were changed.
 int shareBodiesAcrossConstants(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

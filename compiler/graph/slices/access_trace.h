@@ -14,7 +14,7 @@ namespace tessera::compiler {
 
 /// Expresses what every operation of a few groups accesses as a function of the loops of their single result: backward
 /// shape inference that keeps the access functions. A window becomes a term with the stride; a dimension merged by a
-/// view becomes two loops; a padding moves a slice and leaves no trace.
+/// view becomes two loops; a padding shifts the position of a slice and adds no term.
 class AccessTrace {
  public:
   /// Traces `ops`, in program order with the result's last. INVALID_ARGUMENT, with the obstacle, for a gather, an
@@ -27,9 +27,10 @@ class AccessTrace {
     int held = -1;
     mlir::Operation* reader = nullptr;
   };
-  /// A dimension of the result that can be cut: each of its slices needs a slice of every operation, with overlaps for
-  /// windows. Excluded are loops of the last operation alone, for which the others would run again in each slice, and
-  /// reduced loops, which need all iterations.
+  /// A dimension of the result that can be cut into slices: each slice of the result needs only a slice of every other
+  /// operation, with overlaps for windows. Two kinds of loops cannot be cut:
+  /// - a loop that only the last operation has, because the other operations would run again in every slice;
+  /// - a reduction loop, because a result needs all of its iterations.
   struct Cut {
     int dimension = 0;
     int loop = 0;

@@ -14,8 +14,9 @@ namespace tessera::compiler {
 /// Groups linked by values that only the next one reads, as loops, tensors and members for compiler/fusion.
 ///
 /// Members are the products, convolutions and pools, and the normalization of rows after the last of them. Other
-/// operations before, between and after the members count by their passes and operations. Products on an instruction of
-/// the chip count with the number of multiply-adds that take the same time. Loops are traced from the last result
+/// operations before, between and after the members enter fusion::Between with their passes over memory and their
+/// floating-point operations. The work of a product on an instruction of the chip is the number of vector multiply-adds
+/// that take the same time. Loops are traced from the last result
 /// backward through access functions, views and paddings: a window becomes a term with the stride; a dimension merged
 /// by a view becomes two loops.
 struct GroupChain {

@@ -13,15 +13,18 @@
 namespace tessera::compiler {
 
 /// Returns all candidate chains (fuse_chains.h) and regions (tile_regions.h) of the groups. If a chain has exactly the
-/// groups of a region, only the chain is returned, since its prices model products better.
+/// groups of a region, only the chain is returned, since the cost model of chains models products better.
 std::vector<FusionCandidate> fusionCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
                                               fusion::Merging merging, const UsedRowAnalysis* rows);
 
-/// Selects the candidates (fusionCandidates) that together gain most beyond the errors of their prices
+/// Selects the candidates (fusionCandidates) that together gain most beyond the errors of their predicted times
 /// (fusion/selection.h). Writes the slices (ChainTiling) into the groups. Returns every decision with its figures, in
 /// microseconds of one core. If too many candidates overlap for an exact selection, a last decision of kind "fusion"
-/// bounds what a better one could gain. A candidate that ends in normalized rows from which another candidate continues
-/// is selected from the groups that remain: its price does not include what the other one loses.
+/// bounds what a better one could gain.
+///
+/// Candidates are selected in two rounds. A candidate that ends in the normalization of rows, where another candidate
+/// continues, takes part in the second round only, on the groups that the first one leaves: its predicted time does not
+/// include the loss of the other candidate, which would have to do without these rows.
 ///
 /// Candidates that a pin fuses are taken first; those that a pin keeps apart are skipped. `rows`: the parts that runs
 /// of smaller sizes need.

@@ -12,9 +12,10 @@ namespace tessera::compiler {
 
 inline constexpr char kChainChoice[] = "fuse-chain";
 
-/// Prices groups with products that feed each other (attention, two-layer perceptrons, successive convolutions): slice
-/// by slice by fusion::decideSlices from the groups' access functions, against separate execution. Returns candidates
-/// with their slices (ChainTiling) and decisions of kind "fuse-chain", in microseconds of one core.
+/// Predicts whether chains of groups with products that feed each other (attention, two-layer perceptrons, successive
+/// convolutions) run faster slice by slice (fusion::decideSlices) than separately. A slice is one block of the chain's
+/// outer loops, on which all groups run one after another (slice_plan.h). Returns candidates with their slices
+/// (ChainTiling) and decisions of kind "fuse-chain", in microseconds of one core.
 ///
 /// Candidates are up to three products, and up to eight if every shorter chain from the same start gains. Each product
 /// is linked to the next by a value that only it reads, through plain views, with at most two groups of rows (softmax,
@@ -22,7 +23,8 @@ inline constexpr char kChainChoice[] = "fuse-chain";
 /// the normalization, it is a further result. Forms of one site are the products alone, or with the movement of their
 /// first operand, their result, or both. A target without a clock or with fewer than two memory levels yields none.
 ///
-/// If runs may have less of a dimension (`rows`), large slices of it are priced with the unneeded work of such runs.
+/// If runs may have less of a dimension (`rows`), the cost of large slices includes the work on elements that such runs
+/// do not need.
 ///
 /// Choices of kind "fuse-chain": "apart" for the products covers the forms with moved operands as well.
 std::vector<FusionCandidate> chainCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,

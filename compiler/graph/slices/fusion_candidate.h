@@ -8,20 +8,25 @@
 
 namespace tessera::compiler {
 
-/// Groups that could run as one slice by slice, as priced by chainCandidates() and regionCandidates(); chooseFusions()
-/// selects some. External users of `merged` appear only after the last of `groups`, so candidates that share no group
-/// can all be taken.
+/// Groups that could run as one, slice by slice. chainCandidates() and regionCandidates() predict the time of each
+/// candidate; chooseFusions() takes some of them. External users of `merged` appear only after the last of `groups`, so
+/// candidates that share no group can all be taken.
+///
+/// A candidate is `possible` if code generation can run it in slices. It is `wanted` if it is possible and either
+/// predicted to gain or requested (by a pin, or by Merging::kWheneverPossible). It is taken if chooseFusions() selects
+/// it among the wanted ones.
 struct FusionCandidate {
   std::vector<int> groups;  ///< ascending positions; the merged group takes the last one's place
-  int site = 0;             ///< shared by alternative forms, at most one of which is reported
-  v1::Decision decision;    ///< for the case that it is not taken
-  v1::Choice choice = {};   ///< its name in pins; without a kind it is no choice
-  std::string pinned = {};
-  bool possible = false;                 ///< may be taken on request
-  bool wanted = false;                   ///< may be taken: it is possible, and pays or is requested
-  double error = 0;                      ///< relative error of a price
-  double gain_us = 0;                    ///< beyond `error`
-  bool ends_in_normalized_rows = false;  ///< ends in normalized rows: waits if another candidate continues there
+  int site = 0;  ///< shared by alternative forms of a fusion (with and without moved operands), at most one of which
+                 ///< is reported
+  v1::Decision decision;                 ///< its figures, for `explain`; completed when it is known whether it is taken
+  v1::Choice choice = {};                ///< kind and place by which pins name it; without a kind it cannot be pinned
+  std::string pinned = {};               ///< value of its pin: "fused", "apart"; empty: no pin
+  bool possible = false;                 ///< whether it can run in slices
+  bool wanted = false;                   ///< whether it may be taken: possible, and a gain or requested
+  double error = 0;                      ///< relative error of the predicted times
+  double gain_us = 0;                    ///< predicted time saved, beyond `error`
+  bool ends_in_normalized_rows = false;  ///< selected last if another candidate continues from these rows
   Group merged = {};                     ///< without choice and profit
 };
 

@@ -9,7 +9,8 @@
 
 namespace tessera::compiler {
 
-/// Fuses the stages of convolutions in Winograd's domain that run slice by slice with the movement of their input (a
+/// Fuses the stages of convolutions in Winograd's domain (input transform, product, output transform) that run slice by
+/// slice with the movement of their input (a
 /// change of layout, a padding), with the operations on the same rows of their result (a change of layout, elementwise
 /// operations), or with both. Slices then move elements while these are in a near cache, without a pass over memory.
 /// Stages keep the slices of the convolution (WinogradCost::slice_rows).
@@ -17,7 +18,8 @@ namespace tessera::compiler {
 /// Decisions of kind "fuse-chain", in microseconds of one core, count only the movement, since nothing else changes. A
 /// separate step costs `copies` of the chip's prices for each element. In slices, input rows that two slices read are
 /// moved twice, and each separately written piece of a plane (a line of pixels of one channel) counts as a run of
-/// memory. Declined with the reason if the stages are not cut into slices, or in other dimensions than rows.
+/// memory. A candidate is declined, with the reason, if its stages are not cut into slices, or are cut along other
+/// dimensions than rows.
 ///
 /// Choices of kind "fuse-chain": "apart" for one form covers the other forms of the same stages that are not pinned.
 std::vector<FusionCandidate> stageMovementCandidates(const std::vector<Group>& groups, const Chip& chip,

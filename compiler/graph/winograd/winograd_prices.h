@@ -23,17 +23,18 @@ struct ConvolutionShape {
 /// Predicted time of one convolution on one core, in microseconds. If slices do not divide evenly among the cores, each
 /// core counts with the busiest one's share.
 struct WinogradCost {
-  double product = 0;     ///< the batched product, or loading the weights if that takes longer
-  double transforms = 0;  ///< both transforms: arithmetic, and writing and reading values between the stages
+  double product = 0;  ///< the batched product, or loading the weights if that takes longer
+  double transforms =
+      0;  ///< input and output transform: arithmetic, and traffic of the values between the three stages
   /// Rows of blocks that go through all stages before the next ones start, so that values between the stages stay in
   /// the second cache level; 0: all rows.
   int64_t slice_rows = 0;
   double total() const { return product + transforms; }
 };
 
-/// Prices a convolution directly and in Winograd's domain, from the chip's arithmetic rate and the bandwidth of its
-/// memory levels. Weights come from the last level, since a network's other layers have evicted them, unless all of
-/// them (`weights_bytes`, which grow in Winograd's domain) fit into the core's own caches.
+/// Predicts the time of a convolution, direct and in Winograd's domain, from the chip's arithmetic rate and the
+/// bandwidth of its memory levels. Weights come from the last level, since a network's other layers have evicted them,
+/// unless all of them (`weights_bytes`, which grow in Winograd's domain) fit into the core's own caches.
 class WinogradCostModel {
  public:
   WinogradCostModel(const Chip& chip, double weights_bytes) : chip_(chip), all_weights_(weights_bytes) {}
