@@ -11,8 +11,9 @@
 /// Applies an instruction of the target to the products of a nest (instruction/product_instruction.h).
 namespace tessera::compiler::codegen {
 
-/// The nest rewritten for instructions: of each kind the first one that applies and that a kernel can run, in ascending
-/// order of cycles on one core. `wanted` constrains the kernels' plans. Empty: the nest uses multiply-adds.
+/// Copies of the nest, each rewritten for one instruction: of each kind of instruction, the first one that the nest can
+/// use and a kernel can run. In ascending order of cycles on one core. `wanted` constrains the kernels' plans. Empty if
+/// the nest has to use multiply-adds.
 std::vector<Nest> instructionVariants(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip,
                                       const Wanted& wanted = {});
 

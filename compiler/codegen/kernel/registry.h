@@ -13,7 +13,7 @@ const MicroKernel* kernelNamed(std::string_view name);
 /// Plans a nest by analysis: kernel, vector loop, register tile, packing, cache blocks, loop order, grid.
 TilePlan planTile(const Nest& nest, const Chip& chip, const Wanted& wanted = {});
 
-/// The same with plain scalar loops, for any nest.
+/// Plans any nest as plain scalar loops.
 TilePlan planScalar(const Nest& nest, const Chip& chip);
 
 /// Plans a nest that copies one operand to panels of `panel` iterations of `loop`.

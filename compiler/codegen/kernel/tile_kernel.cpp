@@ -130,6 +130,7 @@ class PieceCode {
   /// Emits code that runs interleaved with the accumulation. Called after each step of whole tiles with the number of
   /// steps before it (null: none).
   using Beside = llvm::function_ref<void(Value step)>;
+  /// Accumulates all sums of column pass `turn` in tile registers.
   void sumUp(int64_t turn, Beside beside) {
     first_ = turn * shape_.column_tiles;
     columns_in_turn_ = std::min(shape_.column_tiles, shape_.all_columns - first_);
@@ -137,7 +138,7 @@ class PieceCode {
       for (int64_t j = 0; j < columns_in_turn_; ++j) code_.emit("llvm.x86.tilezero", {sum(i, j)});
     reduce(0, {}, beside);
   }
-  /// Number of steps of whole tiles.
+  /// Number of steps that whole tiles take along the sum.
   int64_t steps() const {
     int64_t steps = 1;
     for (int loop : tile_.plan().reductions)
@@ -145,7 +146,7 @@ class PieceCode {
     return steps;
   }
 
-  /// Stores the sums of this turn to `buffer`, in rows of `stride` elements.
+  /// Stores the sums of this column pass to `buffer`, in rows of `stride` elements.
   void store(Value buffer, int64_t stride) {
     for (int64_t i = 0; i < shape_.row_tiles; ++i)
       for (int64_t j = 0; j < columns_in_turn_; ++j) {
@@ -155,7 +156,7 @@ class PieceCode {
       }
   }
 
-  /// The turn that computes a vector, and the vector's position in that turn's buffer.
+  /// The column pass that computes a vector, and the vector's position in that pass's buffer.
   int64_t columnPassOf(const Point& vector) const {
     return (outerOf(loops_.outer_column, vector) * columns_.within + vector.at[loops_.column] / shape_.columns) /
            shape_.column_tiles;

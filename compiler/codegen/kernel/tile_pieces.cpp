@@ -221,7 +221,7 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
 }
 
 void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
-  constexpr int64_t kMostTurns = 4;  // code size: each column pass is interleaved with the next one
+  constexpr int64_t kMostTurns = 4;  // each pass is code of its own, as the work of the previous pass runs inside it
   // A single step is too short to interleave other work with it, and tiles of all column passes must have the same
   // shapes.
   const int64_t columns = plan.tile[loops.column];

@@ -16,10 +16,10 @@ inline constexpr int kSums = 4, kColumnTiles = 3;
 const TileProduct* productOf(const Nest& nest);
 
 /// How a piece of the results is cut into tiles of equal shapes, for instructions that multiply whole tiles (AMX). A
-/// piece is the part of the results whose sums are accumulated together. At the edges the tiles of neighbouring pieces
-/// may overlap and compute the same sums; a piece keeps its sums on the thread's stack, and each result is written
-/// once. A piece with more columns than sum registers processes them in several column passes (turns()). The operations
-/// on the sums of one column pass run while the sums of the next one are accumulated.
+/// piece is the tile of the kernel's plan (TilePlan::tile). At the edges the tiles of neighbouring pieces may overlap
+/// and compute the same sums; a piece keeps its sums on the thread's stack, and each result is written once. A piece
+/// with more columns than sum registers processes them in several column passes (turns()). The operations on the sums
+/// of one column pass run while the sums of the next one are accumulated.
 struct Piece {
   int64_t rows = 0, columns = 0;            ///< of one tile
   int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece, in one column pass

@@ -30,6 +30,7 @@ absl::Status followStrip(RegionVariant& variant, const ParsedStrip& strip) {
         return fault("a step needs other rows than its own of what another makes");
   if (strip.rows < 1 || strip.rows >= rows || strip.rows % rowUnit(run) != 0)
     return fault(absl::StrCat("rows are a multiple of ", rowUnit(run), ", of all tiles, below ", rows));
+  // The row loop is the first level: as the only grid level, it makes a range of grid points a range of rows.
   for (RegionNestRun& step : run) step.plan.grid_levels = 1;
   variant.strips.push_back({strip.first, strip.end, strip.rows, ceilDiv(rows, strip.rows)});
   return absl::OkStatus();

@@ -4,8 +4,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// Forms the strips that the tree names: steps that together run a few rows at a time. Errors: INVALID_SCHEDULE with
-/// the strip's path if the steps are not passes over the same rows.
+/// Forms the strips that the tree names. The steps of a strip run together, a few rows at a time. Errors:
+/// INVALID_SCHEDULE with the strip's path if the steps are not passes over the same rows.
 absl::Status applyStrips(Region& region, const ParsedRegion& followed);
 
 /// Sets the prefetches of the next slices' operands that the tree names. Errors: INVALID_SCHEDULE with the leaf's path

@@ -137,6 +137,7 @@ void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t 
           if (output.access.strides[loop] == softmax.stride && nest.extents[loop] == softmax.keys) mask.key = loop;
       }
   }
+  // The mask is read from the body of the one nest that writes the scores (ScoreBounds).
   if (writers != 1 || mask.key < 0 || !comparesPositions(nests.nests[mask.nest])) return;
   nests.mask = std::move(mask);
 }

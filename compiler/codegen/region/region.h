@@ -12,7 +12,7 @@ struct RegionNestRun {
   TilePlan plan;
   int number = 0;  ///< of the nest in program order
   int depth = 0;
-  bool last = false;  ///< in the last block of a slice only
+  bool last = false;  ///< runs in the last block of a slice only
   /// input that the nest copies to panels for nest `number`; -1: the step is nest `number` itself
   int operand = -1;
   bool shared = false;  ///< a copy that is planned by the main variant and repeated here
@@ -31,36 +31,40 @@ struct Strip {
   int64_t count = 1;  ///< strips of a slice
 };
 
-/// Steps [first, end) of a variant that run over the keys of a softmax in whole rows. They run over the first keys
-/// only, in whole pieces up to the last one that some condition keeps.
+/// Steps [first, end) of a variant that run over the keys of a softmax in whole rows. At run time each slice finds the
+/// last piece of keys with a true condition, and the steps run over the keys up to the end of that piece
+/// (counted_keys.h).
 struct DynamicKeyRange {
   size_t first = 0, end = 0;
   llvm::SmallVector<int> loops;  ///< per step: its loop over keys; -1: none
-  int64_t keys = 0, piece = 1;
-  Access conditions;   ///< of the first key
-  int64_t stride = 1;  ///< elements from one key's condition to the next
+  int64_t keys = 0, piece = 1;   ///< all keys, and keys per piece
+  Access conditions;             ///< of the first key
+  int64_t stride = 1;            ///< elements from one key's condition to the next
 };
 
-/// Moves rows that the slice before has computed to the place where this slice's nests expect them, before any of these
-/// nests runs. Moves go to lower addresses, or nowhere: an element is copied before it is overwritten.
+/// Moves the rows of a buffer that this slice reuses from the previous one to the place where this slice's nests read
+/// them. Runs before the nests of the slice. `to` is never above `from`, so that copying in ascending order reads each
+/// element before it is overwritten.
 struct HaloMove {
   mlir::Value root;
   mlir::Type element;
-  int64_t from = 0, to = 0, length = 0;                           ///< elements
-  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> around = {};  ///< stride and extent of coordinates outside
+  int64_t from = 0, to = 0, length = 0;  ///< elements
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> around =
+      {};  ///< stride and extent of each coordinate outside of the rows: one move for each
 };
 
-/// Code for slices of one geometry: full slices, the last one, those that touch a padded border.
+/// The code for all slices of one geometry, for instance full slices, a smaller last slice, or slices at a padded
+/// border.
 struct RegionVariant {
-  llvm::SmallVector<int> group;  ///< per slice loop: which of Region::groups
+  llvm::SmallVector<int> group;  ///< per slice loop: index in Region::groups
   std::vector<RegionNestRun> steps;
   std::vector<Strip> strips;  ///< in the order of `steps`
   std::optional<DynamicKeyRange> counted = {};
   std::vector<HaloMove> moves = {};
 };
 
-/// A loop of the tree by which a region is cut: its name in the tree and its step; whether it runs in time, or its
-/// points are distributed over cores.
+/// A loop of the tile tree that cuts a region: its name and step in the tree, and whether its points run one after
+/// another (in_time) or are distributed over cores.
 struct RegionCut {
   std::string name;
   int64_t step = 1;
@@ -71,9 +75,9 @@ struct RegionCut {
 struct Region {
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
   int64_t blocks = 1;  ///< more than 1: the last slice loop counts blocks of a reduction within one slice
-  /// slices along the last loop that follow each other (SliceLoop::part) as one point of the grid
+  /// number of consecutive slices along the last loop that one grid point runs (SliceLoop::part)
   int64_t part = 1;
-  /// slices compute only the keys that a mask keeps: each variant the first ones, or blocks of them
+  /// a softmax over whole rows has a mask, and each variant computes only the range of keys that the mask keeps
   bool masked = false;
   int mask_loop = -1;                        ///< the slice loop that determines which key blocks run; -1: all run
   llvm::SmallVector<Range> unmasked_blocks;  ///< per slice of `mask_loop`: the blocks that run
@@ -81,7 +85,7 @@ struct Region {
   std::vector<RegionVariant> variants;                         ///< one per combination of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
   int64_t scratch_bytes = 0;
-  int64_t move_bytes = 0;               ///< of a vector that moves kept rows
+  int64_t move_bytes = 0;               ///< bytes of the vectors by which kept rows are moved
   std::vector<RegionCut> cuts;          ///< the slice loops, then "r0", then "keys"
   bool deferred_softmax = false;        ///< see SlicedNests
   int64_t key_piece = 0;                ///< piece of the mask that removes keys; 0: no mask
@@ -99,7 +103,7 @@ struct Region {
   int64_t points() const { return slices() / (part > 1 ? counts.back() : 1) * (part > 1 ? parts() : 1); }
 };
 
-/// A copy of an operand into panels that does not depend on the slice: it runs in a phase before the region.
+/// A copy of an operand to panels that is the same for all slices. It runs in a phase before the region.
 struct PackBefore {
   Nest nest;
   TilePlan plan;
@@ -107,10 +111,10 @@ struct PackBefore {
 };
 
 /// Cuts `nests` into slices of their result. Allocations that are not results become scratch of the size that one slice
-/// needs. Operands that need panels are packed where they change: before the region, or in the first slice of those
-/// that share them. Plans, layouts, strips and prefetches are chosen by analysis or, with `followed`, taken from the
-/// tree. Errors: INVALID_ARGUMENT as inferNeeds, and when two slice loops walk one dimension or there are too many
-/// kinds of slices; INVALID_SCHEDULE when the tree does not describe this region.
+/// needs. Operands that need panels are packed before the region if all slices share the panels; otherwise in the first
+/// of the slices that share them. Plans, layouts, strips and prefetches are chosen by analysis or, with `followed`,
+/// taken from the tree. Errors: INVALID_ARGUMENT as inferNeeds, and when two slice loops walk one dimension or there
+/// are too many kinds of slices; INVALID_SCHEDULE when the tree does not describe this region.
 absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                   const Chip& chip, std::vector<PackBefore>& before, const ParsedRegion* followed);
 

@@ -5,8 +5,9 @@
 
 namespace tessera::compiler::codegen {
 
-/// Emits slices [lo, hi) (i64) of the region in sequence. The slice numbers determine the geometry of each. A nest that
-/// does not depend on the last numbers runs in the first slice that needs it, or in the first slice of the range.
+/// Emits a loop that runs slices [lo, hi) (i64) of the region in sequence. Each slice runs the code of the variant that
+/// belongs to its number. A nest that does not depend on the last numbers runs in the first slice that needs it, or in
+/// the first slice of the range.
 void emitRegion(mlir::OpBuilder& builder, const Region& region, const EmitContext& context, mlir::Value lo,
                 mlir::Value hi);
 

@@ -20,8 +20,8 @@ std::optional<Range> boxRange(const Needs& needs, mlir::Value root, int c) {
   return found->second[c];
 }
 
+/// Whether the range differs between any two slices.
 template <typename Fn>
-// Whether the range differs between any two slices.
 bool changes(const std::vector<Needs>& slices, Fn range) {
   return llvm::any_of(slices, [&](const Needs& needs) { return !(range(needs) == range(slices[0])); });
 }
@@ -179,6 +179,7 @@ MovingRange RegionGeometry::moving(int v, int group, llvm::function_ref<Range(co
   const SliceGroup& members = groups_[v][group];
   const Range first = range(slices[members.lo]);
   if (members.count < 2) return {first.lo, first.size(), 0};
+  // Groups are formed so that ranges move linearly: two slices determine the step.
   const int64_t next = second(v, group);
   return {first.lo, first.size(), (range(slices[next]).lo - first.lo) / (next - members.lo)};
 }
@@ -222,6 +223,7 @@ bool RegionGeometry::keeps(mlir::Value root) const {
 }
 
 bool RegionGeometry::empty(size_t n, llvm::ArrayRef<int> group) const {
+  // Slices of a group have the same geometry, so the first one stands for all.
   for (int v = 0; v < sliceLoops(); ++v)
     if (isEmpty(needs_[v][groups_[v][group[v]].lo].loops[n])) return true;
   return false;

@@ -4,7 +4,8 @@
 
 namespace tessera::compiler::codegen {
 
-/// A range that moves with the number of the slice: [lo + step (s - first), ...) for slices first, first + 1, ...
+/// A range that moves with the slice number s: it starts at lo + step * (s - first), where `first` is the first slice
+/// of the group, and has `size` elements.
 struct MovingRange {
   int64_t lo = 0, size = 0;
   int64_t step = 0;
@@ -46,7 +47,7 @@ class RegionGeometry {
   /// The range of coordinate `c` of `root` that the scratch buffer holds. It is the box, except along the rows of a
   /// buffer with kept rows: there the range has the size of the largest box, and ends where the box ends.
   MovingRange origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
-  /// The rows of `root` that the slices of `group` take over from the slice before.
+  /// The rows of `root` that the slices of `group` reuse from the previous slice.
   std::optional<ReusedRows> kept(mlir::Value root, llvm::ArrayRef<int> group) const;
   /// Whether slices keep any rows of `root`.
   bool keeps(mlir::Value root) const;
@@ -54,8 +55,8 @@ class RegionGeometry {
   bool empty(size_t n, llvm::ArrayRef<int> group) const;
   /// The largest size of coordinate `c` of the box of `root` that a slice touches.
   int64_t largestBox(mlir::Value root, int c) const;
-  /// With a mask and blocks of keys: the slice loop whose number determines which blocks run (-1: all run in every
-  /// slice), and for each of its slices those blocks.
+  /// For a mask over blocks of keys: the slice loop that determines which blocks run (-1: all blocks run in every
+  /// slice), and the blocks that run in each slice of that loop.
   int maskLoopOf() const { return mask_loop_; }
   llvm::ArrayRef<Range> unmaskedBlocks() const { return kept_blocks_; }
   /// Whether some loop of nest `n` is cut by slice loop `v`, or the nest runs in some of its slices only.

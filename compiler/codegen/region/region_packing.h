@@ -13,8 +13,8 @@ struct RegionNest {
 };
 
 /// Plans every nest of every variant (`nests`, in the order of region.variants) and fills their steps; steps that pack
-/// operands precede the nests that read them. Panels that several variants read have one layout, that of the variant
-/// with the most slices; a variant that cannot use this layout reads the unpacked operand. With `followed`, plans and
+/// operands precede the nests that read them. Panels that several variants read have the layout that the variant with
+/// the most slices chose. A variant that cannot use this layout reads the unpacked operand. With `followed`, plans and
 /// steps are those of the tree. Returns the panels allocated in scratch. Errors: INVALID_SCHEDULE with the path of a
 /// leaf that does not belong to the next step or cannot run its nest.
 absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& builder, const Chip& chip,

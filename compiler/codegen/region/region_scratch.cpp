@@ -83,6 +83,7 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
   for (auto [number, buffer] : llvm::enumerate(buffers)) {
     Scratch each{buffer.first, {(buffer.second + 63) / 64 * 64, nests, -1}, static_cast<int>(number)};
     forEachStep(region, [&](const RegionNestRun& step) {
+      // A step that does not run in every slice leaves values that later slices read: its buffers are live throughout.
       const bool always = step.depth == static_cast<int>(region.counts.size());
       forEachBuffer(step, [&](Value root) {
         if (root != each.buffer) return;
@@ -91,6 +92,7 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
       });
     });
     const bool kept = keepsRows(region, each.buffer);
+    // No step touches the buffer.
     if (each.life.first > each.life.last) continue;
     if (kept) each.life = {each.life.bytes, 0, nests};
     scratch.push_back(each);

@@ -17,36 +17,38 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// One coordinate of the region's result in blocks of `tile`. Coordinate -1: the reduction loops `reductions` (nest,
-/// loop), all of extent `extent`, in blocks that run one after another in each slice; if there are none, nothing is
-/// cut.
+/// A loop over slices: cuts one coordinate of the region's result into ranges of `tile`. Coordinate -1: cuts the
+/// reduction loops `reductions` (nest, loop), all of extent `extent`, into blocks that run one after another in each
+/// slice; without reductions, nothing is cut.
 struct SliceLoop {
   int coordinate = 0;
   int64_t tile = 1;
   int64_t extent = 1;
   llvm::SmallVector<std::pair<size_t, int>> reductions = {};
-  /// Slices of a part follow each other in time: rows of intermediate buffers that the next slice needs as well are
-  /// kept, not recomputed. 1: every slice computes all that it needs.
+  /// Number of slices that one thread runs one after another. Rows of intermediate buffers that the next of these
+  /// slices needs as well are kept instead of recomputed. 1: every slice computes all rows that it needs.
   int64_t part = 1;
 };
 
 /// The mask of a softmax between products that compares positions (masked_keys.h).
 struct PositionMask {
-  size_t nest = 0;  ///< the nest that writes the scores, as `output` of its `statement`, along its loop `key`
+  size_t nest =
+      0;  ///< the nest whose output `output` of statement `statement` is the scores; `key`: its loop over keys
   int statement = 0, output = 0, key = -1;
-  llvm::SmallVector<std::pair<size_t, int>> sums;  ///< loops over keys: nest, loop
+  llvm::SmallVector<std::pair<size_t, int>> sums;  ///< all loops over keys that sum scores or powers: nest, loop
   int64_t piece = 1;                               ///< granularity: keys are kept or removed in multiples of this
-  bool blocks = false;                             ///< pieces are the blocks of the last slice loop
+  bool blocks = false;  ///< the softmax runs in blocks of keys (the last slice loop), and a piece is a block
 };
 
-/// Scores between two products, before the softmax is rewritten.
+/// The buffers of a softmax between two products (attention): scores, and powers exp(score - maximum).
 struct SoftmaxScores {
   mlir::Value scores, powers;
   int64_t stride = 0;  ///< elements from one key to the next
   int64_t keys = 0;
 };
 
-/// When a nest of a region in blocks runs.
+/// When a nest runs if the slices of a region are cut into blocks of a reduction. kByNeed: in the blocks that need its
+/// results.
 enum class When { kByNeed, kFirstBlock, kEveryBlock, kLastBlock };
 
 /// Nests in program order with the coordinates of the buffers they touch. A slice keeps program order, so a nest sees
@@ -65,7 +67,7 @@ struct SlicedNests {
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };
 
-/// Rows of a buffer that a slice takes over from the slice before.
+/// Rows of a buffer that a slice reuses from the previous slice.
 struct ReusedRows {
   int coordinate = 0;
   int64_t rows = 0;
@@ -73,7 +75,7 @@ struct ReusedRows {
   bool operator==(const ReusedRows&) const = default;
 };
 
-/// The needs of one slice, along one slice loop (all other slice loops taken whole).
+/// The iterations and elements that one slice of one slice loop needs, if no other slice loop cuts anything.
 struct Needs {
   std::vector<llvm::SmallVector<Range>> loops;                  ///< [nest][loop]; a nest not needed has empty loops
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Range>> boxes;  ///< [buffer][coordinate] read or written

@@ -72,6 +72,8 @@ bool sameRows(const RegionNestRun& earlier, const RegionNestRun& later) {
         return false;
       const auto [lo1, hi1] = firstRow(earlier.nest, *mine.access, a);
       const auto [lo2, hi2] = firstRow(later.nest, *theirs.access, b);
+      // Both touch less than one row stride for row 0, so the elements of row r of one step never meet another row of
+      // the other step.
       if (std::max(hi1, hi2) - std::min(lo1, lo2) >= row) return false;
     }
   return true;
@@ -116,7 +118,7 @@ void formStrips(RegionVariant& variant, const Chip& chip) {
         return false;
       for (size_t s = first; s < end; ++s)
         if (!sameRows(steps[s], step)) return false;
-      // If the vectors run along the rows (as in a scaled sum), a few rows do not fill them.
+      // Vectors along the row loop (as in a scaled sum) make the unit many rows, which may be too large for L1.
       const llvm::ArrayRef<RegionNestRun> longer(&steps[first], end + 1 - first);
       return rowUnit(longer) * rowBytes(longer) <= chip.near().capacity_bytes;
     };
@@ -124,7 +126,8 @@ void formStrips(RegionVariant& variant, const Chip& chip) {
     if (end - first < 2) continue;
     const llvm::MutableArrayRef<RegionNestRun> run(&steps[first], end - first);
     const int64_t unit = rowUnit(run), strip = std::max<int64_t>(1, room / rowBytes(run) / unit) * unit;
-    if (strip >= rows) continue;
+    if (strip >= rows) continue;  // all rows stay in L1 as they are
+    // The row loop is the first level: as the only grid level, it makes a range of grid points a range of rows.
     for (RegionNestRun& step : run) step.plan.grid_levels = 1;
     variant.strips.push_back({first, end, strip, ceilDiv(rows, strip)});
   }

@@ -60,6 +60,8 @@ bool deferDivision(SlicedNests& nests, size_t d) {
     reader = n;
   }
   if (reader == 0) return false;
+  // Dividing later must read the same values: no nest in between may write an operand or the quotient. An earlier
+  // reader of the quotient's buffer would read another value.
   for (size_t n = 0; n < nests.nests.size(); ++n) {
     const bool between = n > d && n <= reader;
     if (n != d && dividend.access.root != quotient.root && n < d && reads(nests.nests[n], quotient.root)) return false;
@@ -360,6 +362,7 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   // The old maximum is needed for the factor.
   add(rowNest(maximum, ops.copy(), {row_m}, row_before), When::kEveryBlock);
 
+  // m = max(m, S): the statement keeps its accumulator in memory, since it has no initial value any more.
   Nest running = maximum;
   running.statements[0].op = ops.maximum();
   running.statements[0].outputs[0].access.root = m;
@@ -370,12 +373,14 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   block_powers.statements[0].inputs[1].access.root = m;
   block_powers.statements[0].index_weights.clear();
   add(std::move(block_powers), When::kEveryBlock);  // directly after the maximum, while its rows are in cache
+  // f = exp(m - m'), s = f s
   add(rowNest(maximum, ops.power(), {row_before, row_m}, row_factor), When::kEveryBlock);
   add(rowNest(maximum, ops.multiply(), {row_s, row_factor}, row_s), When::kEveryBlock);
-  running = sum;
+  running = sum;  // s += sum of E
   running.statements[0].outputs[0].access.root = s;
   running.statements[0].init[0] = nullptr;
   const size_t sum_at = add(running, When::kEveryBlock);
+  // acc = f acc + E V
   add(rowNest(product, ops.multiply(), {acc_access, product_factor}, acc_access), When::kEveryBlock);
   running = product;
   running.statements.resize(1);
@@ -383,6 +388,7 @@ absl::StatusOr<SliceLoop> runSoftmaxInBlocks(OpBuilder& builder, SlicedNests& ne
   running.statements[0].init[0] = nullptr;
   running.statements[0].stored[0] = true;
   const size_t product_at = add(running, When::kEveryBlock);
+  // result = acc / s, then the other statements of the product.
   Nest last = lastStep(product, acc);
   last.statements[0].inputs[1].access.root = s;
   add(std::move(last), When::kLastBlock);

@@ -8,8 +8,8 @@
 namespace tessera::compiler::codegen {
 
 /// (E / sum) V becomes (E V) / sum where no other nest reads the quotient: one division per element of the product
-/// instead of one per element of the rows. Exact up to rounding; NaN and infinite sums give the same results as before.
-/// Returns the number of divisions moved.
+/// instead of one per element of the rows. The results differ by rounding only; NaN and infinite sums give the same
+/// results as before. Returns the number of divisions moved.
 int deferDivisions(SlicedNests& nests);
 
 /// For a last product that reads a softmax whose division deferDivisions has moved: inverts the sum of a row once and

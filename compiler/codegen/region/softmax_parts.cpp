@@ -87,6 +87,7 @@ std::optional<SoftmaxParts> softmaxReadBy(const SlicedNests& nests, size_t posit
   parts.powers = steps->powers;
   parts.sum = steps->sum;
   const Statement& total = nests.nests[parts.sum].statements[0];
+  // Another initial value would be a term of the sum that is no power.
   if (!mlir::matchPattern(total.init[0], mlir::m_AnyZeroFloat())) return std::nullopt;
   const mlir::Value summed = total.inputs[0].access.root;
   for (int loop = 0; loop < product.loops(); ++loop)

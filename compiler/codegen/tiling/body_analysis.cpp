@@ -15,6 +15,7 @@ namespace arith = mlir::arith;
 bool isScalarType(mlir::Type type) { return type.isIntOrIndexOrFloat(); }
 
 bool isInvariantLoad(mlir::Operation& op) {
+  // No operand is computed in the body, so the address is the same at every point.
   return llvm::isa<mlir::memref::LoadOp>(op) &&
          llvm::all_of(op.getOperands(), [&](mlir::Value operand) { return operand.getParentBlock() != op.getBlock(); });
 }
@@ -25,6 +26,7 @@ bool isVectorizableBody(mlir::Block& body) {
     if (!mlir::OpTrait::hasElementwiseMappableTraits(&op) || op.getNumRegions() != 0) return false;
     if (!llvm::all_of(op.getOperandTypes(), isScalarType) || !llvm::all_of(op.getResultTypes(), isScalarType))
       return false;
+    // Lanes past the end of a loop hold arbitrary values, and integer division by zero traps.
     if (llvm::isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp,
                   arith::CeilDivUIOp, arith::FloorDivSIOp>(op)) {
       mlir::APInt divisor;
@@ -38,6 +40,7 @@ int bodyCost(mlir::Block& body) {
   int cost = 0;
   for (mlir::Operation& op : body.without_terminator()) {
     if (llvm::isa<arith::ConstantOp>(op)) continue;
+    // Mathematical functions become formulas of many instructions (math/); 16 stands for all of them.
     cost += op.getDialect() && op.getDialect()->getNamespace() == "math" ? 16 : 1;
   }
   return cost;

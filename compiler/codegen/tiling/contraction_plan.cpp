@@ -210,8 +210,7 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
   for (size_t row = 0; row < std::min<size_t>(2, roles.rows.size()); ++row) rows_ *= nest.extents[roles.rows[row]];
   const Operand& streamed = nest.statements[0].inputs[std::max(roles.b, 0)];
   depth_ = blockDepthOf(nest, chip, streamed);
-  // With several reduction loops no block is cut, so a panel has the whole depth.
-  // only a single reduction loop is cut
+  // Only a single reduction loop is cut into blocks; with several, a panel has the whole depth.
   panel_depth_ = llvm::count(nest.reduction, true) > 1 ? depthOf(nest, streamed) : depth_;
   vector_bytes_ = lanes * elementBits(streamed.access.element) / 8;
   window_ = broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= chip.prices().products().window_steps();

@@ -6,7 +6,8 @@ namespace tessera::compiler::codegen {
 
 /// Constraints that a kernel puts on the register tiles of its products.
 struct TileConstraints {
-  int64_t kept = 0;   ///< registers for loaded vectors that the kernel reuses, in addition to those of any product
+  int64_t kept =
+      0;  ///< registers for operands that stay loaded from step to step, in addition to those of other products
   bool line = false;  ///< tiles are one vector wide and cover consecutive iterations of one row loop only
 };
 
@@ -21,8 +22,9 @@ class ProductCosts {
   double step(int64_t rows, int64_t vectors) const;
 
   bool copies() const { return copies_; }  ///< see needsBlockCopies
-  /// Whether the nest is a depthwise window over planes: it has few steps, whose vectors overlap those of the next and
-  /// are therefore near, and only neighbouring lines to hide the latency of a sum.
+  /// Whether the nest is a depthwise convolution over planes with a short window. It has a single row and few steps,
+  /// whose vectors overlap those of the next step and are therefore in L1. Only neighbouring columns give it
+  /// independent sums that hide the latency of a multiply-add.
   bool window() const { return window_; }
 
  private:
@@ -45,9 +47,9 @@ void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, c
 /// with a short window.
 bool slides(const Nest& nest, const Chip& chip, const Roles& roles);
 
-/// Reduces the unrolling of the reductions where rows of a tile would read elements that other rows read at another
-/// unrolled step, as overlapping windows do, and these do not stay in registers: LLVM would load them once and spill
-/// them as whole vectors.
+/// Reduces the unrolling of the reductions if the rows of a tile share elements across unrolled steps, as overlapping
+/// windows do, and the distinct elements do not fit in the registers left over. LLVM would load each shared element
+/// once, broadcast it, and spill it as a whole vector.
 void reduceOverlappingUnroll(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// Chooses packing, blocks, prefetches and levels. Call after the reductions are ordered and unrolled.

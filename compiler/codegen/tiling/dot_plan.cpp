@@ -17,6 +17,7 @@ bool multipliesAlongVectors(const Nest& nest, const TilePlan& plan) {
 std::pair<int, int> dotLoops(const Nest& nest) {
   const Statement& main = nest.statements[0];
   std::pair<int, int> loops{-1, -1};
+  // byOutputStride lists the innermost loop last, so the last match is the innermost one.
   for (int loop : byOutputStride(nest)) {
     const bool in_first = varies(main.inputs[0], loop), in_second = varies(main.inputs[1], loop);
     if (in_first && !in_second) loops.first = loop;
@@ -49,11 +50,13 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int64_t r, int64_t c) {
     if (DotCosts::registers(r, c) > chip.vectorRegisters()) return;
+    // Tiles at the edges are smaller, and cost fewer cycles than full ones.
     double cycles = 0;
     forTiles(rows, r, [&](int64_t sr, int64_t n1) {
       forTiles(columns, c,
                [&](int64_t sc, int64_t n2) { cycles += static_cast<double>(n1 * n2) * costs.step(sr, sc, c); });
     });
+    // Larger tiles are tried first and stay where costs are equal; the margin absorbs rounding of the sums.
     if (cycles >= best * (1 - 1e-9)) return;
     best = cycles;
     plan.rows = static_cast<int>(r);

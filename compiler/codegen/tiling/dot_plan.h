@@ -13,7 +13,8 @@ class DotCosts {
   DotCosts(const Nest& nest, const Chip& chip, const TilePlan& plan);
   /// Registers that a tile needs: its sums, the shorter side, and one vector of the longer one.
   static int64_t registers(int64_t rows, int64_t columns) { return rows * columns + std::min(rows, columns) + 1; }
-  /// Cycles of one vector step of a tile with `columns` columns, where full tiles have `whole` columns.
+  /// Cycles of one vector step of a tile of `rows` x `columns`. `whole`: columns of a full tile; a tile at the edge has
+  /// fewer.
   double step(int64_t rows, int64_t columns, int64_t whole) const;
 
  private:
@@ -25,11 +26,12 @@ class DotCosts {
 /// Whether the nest multiplies two operands that both walk the vector loop.
 bool multipliesAlongVectors(const Nest& nest, const TilePlan& plan);
 
-/// The loops that walk one operand only: rows the first, columns the second. The innermost if there are several; -1:
-/// none.
+/// The loops that walk one operand only: {loop of rows, walks the first operand; loop of columns, walks the second}.
+/// The innermost one if there are several; -1: none.
 std::pair<int, int> dotLoops(const Nest& nest);
 
-/// Plans products whose vectors run along the reduction: rows x columns sums, the lanes of each added up at the end.
+/// Plans products whose vectors run along the reduction. A tile has rows x columns sums; the lanes of each sum are
+/// added up at the end.
 void planDots(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// Packs operands of dot products that are not contiguous along the reduction, so that they become so.

@@ -39,7 +39,7 @@ mlir::TypedAttr neutralOf(CombiningKind kind, mlir::Type type) {
       case CombiningKind::MAXIMUMF:
       case CombiningKind::MAXNUMF:
         return mlir::FloatAttr::get(type, llvm::APFloat::getInf(semantics, true));
-      default:
+      default:  // minima
         return mlir::FloatAttr::get(type, llvm::APFloat::getInf(semantics, false));
     }
   }
@@ -54,7 +54,7 @@ mlir::TypedAttr neutralOf(CombiningKind kind, mlir::Type type) {
     case CombiningKind::MINUI:
     case CombiningKind::AND:
       return mlir::IntegerAttr::get(type, llvm::APInt::getAllOnes(bits));
-    default:
+    default:  // ADD, OR, XOR, MAXUI
       return mlir::IntegerAttr::get(type, llvm::APInt(bits, 0));
   }
 }
@@ -78,6 +78,7 @@ std::optional<Combiner> combinerOf(const Statement& statement, int output) {
 bool isStreamed(const Nest& nest, int output) {
   const Statement& main = nest.statements[0];
   if (main.init[output] || !main.body()->getArgument(main.inputs.size() + output).use_empty()) return false;
+  // With a stride of zero along a reduction loop, a later step would overwrite what an earlier one wrote.
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (nest.reduction[loop] && nest.extents[loop] > 1 && main.outputs[output].access.strides[loop] == 0) return false;
   return nest.hasReduction();

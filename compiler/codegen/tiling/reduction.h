@@ -16,7 +16,7 @@ struct Combiner {
 std::optional<Combiner> combinerOf(const Statement& statement, int output);
 
 /// Whether output `output` of a reduction is written at every step, to another place each time, and never read: for
-/// example exponentials that are stored while they are summed.
+/// example the exponentials of a softmax, which are stored while they are summed.
 bool isStreamed(const Nest& nest, int output);
 
 /// Whether partial results of the lanes can be combined at the end: every output that is not streamed has a combiner.

@@ -30,9 +30,11 @@ int liveVectors(const Nest& nest) {
       if (llvm::isa<mlir::arith::ConstantOp>(op)) continue;
       for (mlir::Value operand : op.getOperands())
         if (!isConstant(operand)) line.use(nameOf(s, operand));
+      // Operands are used before results are defined: a result may take the register of an operand that dies here.
       line.next();
       for (mlir::Value result : op.getResults()) line.define(nameOf(s, result));
     }
+  // All stores of a point follow its last statement, so stored results stay live until then.
   line.next();
   for (int s = 0; s < static_cast<int>(nest.statements.size()); ++s)
     for (int o = 0; o < static_cast<int>(nest.statements[s].outputs.size()); ++o)

@@ -56,6 +56,7 @@ bool multipliesAll(const Statement& statement) {
   mlir::Block& body = *statement.body();
   auto sum = body.getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
   const auto widened = llvm::count_if(body, [](mlir::Operation& op) { return llvm::isa<arith::ExtFOp>(op); });
+  // Two products, one sum and the yield; any other operation would change the result.
   if (!sum || std::distance(body.begin(), body.end()) != 4 + widened) return false;
   Value accumulator = body.getArgument(3);
   Value term = sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs();

@@ -246,6 +246,7 @@ bool isContraction(const Nest& nest) {
   const Statement& main = nest.statements[0];
   if (!nest.hasReduction() || main.outputs.size() != 1 || main.inputs.size() != 2) return false;
   if (main.step) return true;
+  // The body must yield accumulator + x * y, and must use the accumulator for nothing else.
   mlir::Value yielded = main.body()->getTerminator()->getOperand(0);
   mlir::Operation* sum = yielded.getDefiningOp();
   if (!sum || !llvm::isa<arith::AddFOp, arith::AddIOp>(sum)) return false;

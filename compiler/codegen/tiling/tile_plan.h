@@ -18,8 +18,8 @@ struct Level {
 
 /// An input of the first statement that is copied to panels before the nest runs: `loop` is cut into panels of
 /// tile[loop] iterations, each contiguous: [outer loops..., panel, reduction loops, iteration within the panel]. With
-/// `apart` the reduction loops stay contiguous for each iteration of `loop`, and only the distance from one iteration
-/// to the next changes: rows a power of two apart would share few sets of the caches.
+/// `apart` there are no panels: each iteration of `loop` is a row that keeps its layout, and only the distance between
+/// rows changes, since rows whose distance is a power of two share few sets of the caches.
 struct PackedOperand {
   int input;
   int loop;
@@ -75,14 +75,15 @@ struct TilePlan {
   int lanes = 1;                        ///< elements of one vector; 1 = scalar code
   int vector_loop = -1;                 ///< the loop whose neighbouring iterations form a vector; -1 with lanes = 1
   bool horizontal = false;              ///< vector_loop is a reduction: lanes are combined at the end
-  int transposed = -1;                  ///< operands contiguous along this loop are loaded along it and transposed
-  llvm::SmallVector<int64_t> tile;      ///< per loop: iterations emitted without a loop
-  llvm::SmallVector<int64_t> block;     ///< per loop: iterations of its innermost block, a multiple of tile; 0 = none
-  llvm::SmallVector<int> order;         ///< parallel loops, outermost first
-  llvm::SmallVector<int> points;        ///< parallel loops as the tile's accumulators are visited, slowest first
-  llvm::SmallVector<int> reductions;    ///< reduction loops, outermost first
-  llvm::SmallVector<Level> levels;      ///< loops around the tile, outermost first: `order` with the blocks inserted
-  int grid_levels = 0;                  ///< the first `grid_levels` of `levels` form the grid
+  int transposed = -1;  ///< loop along which strided operands are contiguous: loaded along it, transposed; -1: none
+  llvm::SmallVector<int64_t> tile;   ///< per loop: iterations emitted without a loop
+  llvm::SmallVector<int64_t> block;  ///< per loop: iterations of its innermost block, a multiple of tile; 0 = none
+  llvm::SmallVector<int> order;      ///< parallel loops, outermost first
+  llvm::SmallVector<int>
+      points;  ///< parallel loops in the order in which the tile's accumulators are visited, slowest first
+  llvm::SmallVector<int> reductions;  ///< reduction loops, outermost first
+  llvm::SmallVector<Level> levels;    ///< loops around the tile, outermost first: `order` with the blocks inserted
+  int grid_levels = 0;                ///< the first `grid_levels` of `levels` form the grid
   llvm::SmallVector<PackedOperand> packed;
   /// steps of the innermost reduction by which vectors are prefetched ahead; 0: no prefetch
   int64_t ahead = 0;
@@ -99,9 +100,9 @@ struct TilePlan {
   std::vector<NextBlock> next_blocks = {};               ///< blocks of later slices, prefetched in the same way
   int rows = 1, vectors = 1;                             ///< accumulators of the register tile: rows x vectors
 
-  /// Iterations that `level` walks: those of the next outer block of its loop, or of the whole loop.
+  /// Iterations of its loop that `level` walks: the step of the next outer level of that loop, or the whole extent.
   int64_t walkedBy(const Nest& nest, int level) const;
-  /// Number of iterations of `level` within these, unless the loop's end cuts it short.
+  /// Number of steps of `level` within these iterations; the last block of a loop may have fewer.
   int64_t count(const Nest& nest, int level) const;
   /// Fills `levels` from `order`, `tile` and `block`: one level of `tile` iterations per loop of `order`, and all block
   /// levels before the level of order[first_blocked], parallel loops first, then reductions. Loops of `order` before
@@ -117,7 +118,7 @@ struct BlockCopy {
     int loop;
     int64_t covered;  ///< iterations of one copy
   };
-  llvm::SmallVector<Moved> moved;  ///< by loops outside of the copy: they are the slice numbers of the copying nests
+  llvm::SmallVector<Moved> moved;  ///< loops outside of the copy that move it: slice loops of the copying nests
   llvm::SmallVector<size_t> cut;   ///< positions in `moved` of the loops whose last copy covers fewer iterations
   std::vector<Nest> nests;         ///< bit i of the index: in the last block of cut[i]
   std::vector<TilePlan> plans;     ///< one per nest
@@ -159,10 +160,10 @@ int lanesOf(const Nest& nest, const Chip& chip);
 /// vector.
 constexpr int kMostTransposedLanes = 16;
 
-/// A plan with a tile of one point and no decisions.
+/// A plan with a tile of one point, in which nothing else is decided yet.
 TilePlan emptyPlan(const Nest& nest);
 
-/// The same with the vector loop chosen, if vectors pay.
+/// An empty plan with the vector loop and the number of lanes chosen, if vectors are faster than scalar code.
 TilePlan planVectors(const Nest& nest, const Chip& chip);
 
 /// A parallel loop along which an operand that is strided along the vector loop is contiguous, so that squares of it
