@@ -25,10 +25,10 @@ struct BlockOptions {
   Order outside = {};  ///< loops that run outside all others, in this order
 };
 
-/// Chimera: for every order of the independent loops, minimizes DV under MU <= capacity and rounds to integers
-/// (equations 3.14 to 3.19); returns the best of all. Loops that access every tensor run outermost, because they never
-/// cause repeated movement there; loops taken whole are not ordered. RESOURCE_EXHAUSTED if not even the smallest blocks
-/// fit.
+/// Chimera: for every order of the independent loops, minimizes DV, the bytes moved, while MU, the bytes held at once,
+/// is at most the capacity, and rounds the block sizes to integers (equations 3.14 to 3.19 of the thesis). Returns the
+/// best of all orders. Loops that access every tensor run outermost, because they never cause repeated movement there;
+/// loops taken whole are not ordered. RESOURCE_EXHAUSTED if not even the smallest blocks fit.
 absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity_bytes, const BlockOptions& options = {});
 
 /// Like planBlocks() for one given order.

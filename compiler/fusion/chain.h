@@ -17,8 +17,7 @@ struct Loop {
   int64_t min_tile = 1;  ///< lower bound of a block, set by the instructions (alpha of equation 3.18)
   bool whole = false;    ///< never cut: loops of convolution windows, rows of a normalization
   int64_t multiple = 1;  ///< blocks are multiples of it (or the whole extent): vectors, register tiles
-  int64_t fewest = 0;    ///< points of the smallest run, if runs may have less than the extent; 0: all runs have the
-                         ///< extent
+  int64_t fewest = 0;    ///< smallest extent at run time, for loops over a range; 0: every run has the whole extent
 };
 
 /// The term stride * loop. A subscript is the sum of its terms, so h * 2 + r is {{h, 2}, {r, 1}}.

@@ -12,8 +12,9 @@
 
 namespace tessera::compiler::fusion {
 
-/// Which of the candidates for slice-by-slice execution are fused. `kWheneverPossible` fuses every candidate with a
-/// price, also at a predicted loss, to compare prices with measurements (tests/bench/fusion_gains.cpp).
+/// The fusion policy: which of the candidates for slice-by-slice execution are fused. `kWheneverPossible` fuses every
+/// candidate that can run in slices, also at a predicted loss, to compare predictions with measurements
+/// (tests/bench/fusion_gains.cpp).
 enum class Merging { kNever, kWhereItPays, kWheneverPossible };
 
 /// A tensor that is only moved for a member to read, or after a member has written it: a padded copy, another layout.
@@ -27,11 +28,11 @@ struct Moved {
 /// slice-by-slice execution could save.
 double roundTripSeconds(const Chip& chip, double bytes);
 
-/// Operators between and around the members: how often they read or write each element of an intermediate (a softmax:
-/// 6), and how many separate steps they would be.
+/// The operators between and around the members, such as a softmax or an activation. They are no members of the chain;
+/// their cost is added to both sides of the comparison.
 struct Between {
-  double passes = 0;
-  int steps = 0;
+  double passes = 0;              ///< how often they read or write each element of an intermediate (a softmax: 6)
+  int steps = 0;                  ///< number of separate steps that they would be without fusion
   double row_bytes = 0;           ///< see SliceNeeds
   double flops = 0;               ///< arithmetic of these operators and of those after the members, over all points
   std::vector<Moved> moved = {};  ///< before the first member and after the last
@@ -46,7 +47,7 @@ struct ChainDecision {
   bool fuse = false;
   double least = 0;    ///< required gain as a fraction of the unfused seconds, see v1::Prices::Gains
   std::string reason;  ///< one sentence with numbers
-  std::string level;   ///< the blocks fit in
+  std::string level;   ///< name of the memory level that holds the blocks
   double fused_seconds = 0, unfused_seconds = 0;
   double fused_bytes = 0, unfused_bytes = 0;  ///< moved into that level
   std::optional<SlicePlan> slices;            ///< of decideSlices
@@ -63,10 +64,10 @@ class UnfusedTraffic {
   std::map<std::string, std::vector<double>> known_;  // by structuralKey and capacity
 };
 
-/// Prices a chain fused and separately, for code that cuts the loops `cut` (outermost first) and runs all members one
-/// after another within a slice (slice_plan.h). Uses the largest memory level of one core. Seconds are arithmetic and
-/// data movement (elapsed()), plus the passes in between. Declines a gain below the chip's least one. `known` caches
-/// results across chains.
+/// Predicts the time of a chain, fused and separate, for code that cuts the loops `cut` (outermost first) and runs all
+/// members one after another within a slice (slice_plan.h). Uses the largest memory level of one core. Seconds are
+/// arithmetic and data movement (elapsed()), plus the passes in between. Declines a gain below the chip's least one.
+/// `known` caches results across chains.
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
                                            const Between& between = {}, UnfusedTraffic* known = nullptr);
 

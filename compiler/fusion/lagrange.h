@@ -5,12 +5,13 @@
 
 #include "compiler/fusion/structure.h"
 
-/// Equations 3.14 to 3.18: the block sizes of least data movement for one order, in real numbers.
+/// Equations 3.14 to 3.18 of the thesis (clients/docs/design/references.md): the block sizes of least data movement for
+/// one order of the loops, in real numbers. DV is the data volume in bytes, MU the memory usage in bytes (movement.h).
 namespace tessera::compiler::fusion {
 
 struct RealSolution {
   std::vector<double> tiles;        ///< per loop of the chain
-  double volume_bytes = 0;          ///< DV with L / T instead of its ceiling
+  double volume_bytes = 0;          ///< DV with loop extent / block size in place of the number of blocks, its ceiling
   std::vector<double> multipliers;  ///< per member: d log DV / d log capacity due to its memory bound
   bool closed_form = false;
 };

@@ -19,21 +19,25 @@ struct RegionLevels {
   size_t far = 0;            ///< of whole tensors; contiguous runs of slices are whole lines of this level
 };
 
-/// The loop of one region. A region of one node with count 1 runs from the farthest memory, without tiling.
+/// The loop of one region. Level -1, possible for a single node only, means that the node runs from the farthest
+/// memory, without slices.
 struct Region {
   std::vector<int> nodes;      ///< ascending positions in RegionGraph.nodes
   int level = -1;              ///< position of the level that holds its slices; -1: not tiled
   std::vector<int64_t> slice;  ///< per dimension of its result; the extent if it is not cut
   int64_t slices = 1;
-  double seconds = 0;        ///< for runs of different sizes: including the average unneeded work
+  double seconds = 0;  ///< if the sizes of runs vary: includes the work on elements that an average run does not need
   double peak_bytes = 0;     ///< of one slice, including data kept between slices
   double traffic_bytes = 0;  ///< to and from the farthest memory, all slices
-  int following = -1;        ///< dimension along which successive slices keep their halos
-  int64_t part = 1;          ///< number of slices along it that do
-  /// Seconds of the alternative: recompute halos, or keep them; infinite: there are no windows, or it does not fit.
+  int following =
+      -1;  ///< dimension along which a slice reuses the halo of the slice before it; -1: halos are recomputed
+  int64_t part =
+      1;  ///< number of slices along `following` that run in sequence, each reusing the halo of the one before
+  /// Seconds of the best plan of the other policy: recomputing halos if this plan keeps them, keeping them if it
+  /// recomputes. Infinite if no windows overlap, or if that plan does not fit.
   double other_seconds = std::numeric_limits<double>::infinity();
-  double recomputed_flops = 0;   ///< for overlaps of neighbouring slices or parts
-  bool weights_resident = true;  ///< read once, not once per slice
+  double recomputed_flops = 0;   ///< spent on overlaps of neighbouring slices or sequences
+  bool weights_resident = true;  ///< constants are read once, not once per slice
 };
 
 class RegionPlans;

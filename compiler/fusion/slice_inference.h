@@ -7,8 +7,9 @@
 
 namespace tessera::compiler::fusion {
 
-/// The part of one dimension that slice i of a region needs: [scale * i * slice + offset, ... + size), clipped to the
-/// extent. dim is the sliced dimension of the region's result, -1 if the whole dimension is needed.
+/// The part of one dimension that slice i of a region needs: it starts at scale * i * slice + offset and has `size`
+/// points, clipped to the dimension's extent. `dim` is the dimension of the region's result along which slices are
+/// counted and `slice` is the slice size along it; -1 if every slice needs the whole dimension.
 struct Interval {
   int dim = -1;
   int64_t scale = 0, offset = 0, size = 1;
@@ -21,8 +22,9 @@ struct SliceShapes {
 
   /// Returns the elements of the needed part.
   double points(int tensor) const;
-  /// Returns the elements of the needed part that the slice before it along `dim` does not have; `slice` is the slice
-  /// size.
+  /// Returns the number of elements of the needed part that the slice before it along `dim` does not have; `slice` is
+  /// the slice size. A dimension that does not depend on `dim` counts in full, so a tensor without `dim` counts as new
+  /// in every slice.
   double added(int tensor, int dim, int64_t slice) const;
   /// Whether all slices need the same part.
   bool invariant(int tensor) const;
@@ -30,9 +32,9 @@ struct SliceShapes {
 
 /// Backward shape inference from the result of the last of `nodes` (ascending positions) to all tensors it depends on.
 /// `slice` is the size per dimension of that result. Windows widen the needed part (halo), clipped to the extent; two
-/// consumers need the union. Returns nothing if a node of the region does not feed its result. `following`: the
-/// dimension along which the slice before has left the shared elements, so that each node computes only new ones; -1:
-/// none.
+/// consumers need the union. Returns nothing if a node of the region does not feed its result. `following` is the
+/// dimension along which halos are kept: a slice finds the elements that it shares with the slice before it, and each
+/// node computes only the new ones. -1: halos are recomputed.
 std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vector<int>& nodes,
                                        const std::vector<int64_t>& slice, int following = -1);
 

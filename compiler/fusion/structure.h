@@ -4,10 +4,11 @@
 
 namespace tessera::compiler::fusion {
 
-/// One tensor's contribution to DV: its block, moved once per block of each named loop.
+/// One tensor's contribution to DV, the data volume (movement.h): the bytes of its block, times the number of blocks of
+/// each loop in `replaced_by`, since each iteration of these loops over blocks replaces the tensor's block by another.
 struct Traffic {
   int tensor = 0;
-  std::vector<int> replaced_by;
+  std::vector<int> replaced_by;  ///< loops, positions in Chain.loops
   auto operator<=>(const Traffic&) const = default;
 };
 

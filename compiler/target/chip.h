@@ -54,8 +54,8 @@ class Chip {
 
   // Cores and their registers. Rates are those of target().units(0).
   int cores() const { return target_.units(0).count(); }
-  /// Number of parts into which a phase is cut so that every core has work: at least the number of cores, or as many as
-  /// divide the work evenly.
+  /// Number of parts into which a phase is cut so that every core has work: the larger one of the number of cores and
+  /// the cost parameter Grid.few_parts.
   int64_t enoughParts() const { return std::max<int64_t>(prices().grid().few_parts(), cores()); }
   int threadsPerCore() const { return target_.units(0).threads(); }
   int vectorBits() const { return target_.registers().vector_bits(); }
@@ -102,16 +102,21 @@ class Chip {
   std::optional<size_t> ownLevel() const;
   /// The nearest level of at least `bytes` bytes, however many cores share it; the last level if none is that large.
   const Level& levelHolding(double bytes) const;
-  /// Bytes of a level, and lines of its sets, that plans fill; the rest is left for streamed data.
+  // Three fractions of a level's capacity, each for another use of the level. heldBytes(): all data that a slice or
+  // block keeps there, while other data streams past. stayingBytes(): one operand of a product that stays while the
+  // other one is streamed. copiedBytes(): the same for an operand that is packed into panels, which needs room for the
+  // panels that are being written and read.
+
+  /// Bytes of a level, and lines of its sets, that plans fill (Memory.held_share).
   int64_t heldBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().held_share()); }
   int64_t heldWays(const Level& level, int64_t sets = 1) const {
     return part(sets * level.ways, prices().memory().held_share());
   }
-  /// The largest size of an operand that stays in a level while the other operand is streamed.
+  /// Largest size in bytes of an operand that stays in a level (Memory.staying_share).
   int64_t stayingBytes(const Level& level) const {
     return part(level.capacity_bytes, prices().memory().staying_share());
   }
-  /// The same for a copied operand, which leaves room for panels in flight.
+  /// Largest size in bytes of a packed operand that stays in a level (Memory.copied_share).
   int64_t copiedBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().copied_share()); }
   /// Bytes of a level available to each of `threads` threads on separate cores.
   double share(const Level& level, int threads) const;
@@ -122,8 +127,9 @@ class Chip {
   // How sums are cut into blocks; the graph level must agree with code generation. Whether a sum of `steps` steps is
   // cut if a block has at most `longest` steps: one block and a remainder of less than half a block are not cut.
   static bool cutsSum(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
-  /// Whether the vectors of consecutive steps, `filled` bytes each and `apart` bytes apart, are far from each other.
-  /// Vectors that are closer, or that fill half of the distance, are as good as a panel.
+  /// Whether the vectors of consecutive reduction steps, `filled` bytes each and `apart` bytes apart, are far apart in
+  /// memory: by more than Fetches.near_lines cache lines, and by more than twice the bytes that they fill. Closer
+  /// vectors are read as fast as a packed panel.
   bool areFarApart(int64_t apart, int64_t filled) const {
     return apart > std::max(prices().fetches().near_lines() * near().line_bytes, 2 * filled);
   }

@@ -7,7 +7,9 @@
 
 namespace tessera::compiler {
 
-/// A digit of an iteration, as descriptions of fragments use it: iteration / divisor % values.
+/// A digit of an iteration number: iteration / divisor % values. A fragment is the part of an instruction's operand
+/// that one thread holds in its registers; descriptions of fragments (v1::Intrinsic::ThreadGroup) use digits to say
+/// which iterations of the instruction's loops belong to which thread.
 struct Digit {
   std::string iteration;
   int64_t divisor = 1;

@@ -37,7 +37,9 @@ struct PairProduct {
   std::vector<int> operands;  ///< of the intrinsic, in its order: 1 first, 2 second
   DotProduct sums;            ///< for pairs of 16 bits: adds the sums of a group to its 32-bit sum
 
-  /// Products with second operands of equal sign are at most 255 times their sum; others stay below 255 * 128.
+  /// Largest magnitude of the sum of two second operands for which the sum of the two products fits into 16 bits. If
+  /// the second operands have equal signs, the sum of products is at most 255 * |their sum|; if they have opposite
+  /// signs, it is at most 255 * 128 in magnitude, which always fits.
   static constexpr int kNarrow = 32767 / 255;
 };
 

@@ -19,10 +19,11 @@ struct HostPaths {
   std::string cpus = "/sys/devices/system/cpu";
 };
 
-/// The built-in target that fits a chip of this architecture best: the one with its identity, otherwise the target of
-/// its vendor or the architecture level that uses most of its features. AMX features, which a virtual machine may hide,
-/// are removed from the target if missing; all others are required. The result's summary says its name, whether only
-/// features decided, and what was removed. Nothing if no target fits.
+/// The built-in target that fits a chip of this architecture best: the target of its model if there is one, otherwise,
+/// of the targets of its vendor and the architecture levels, the one that requires most features. The chip must have
+/// all required features except those of AMX, which a virtual machine may hide: missing AMX features are removed from
+/// the target. The result's summary says its name, whether it was chosen by features, and what was removed. Nothing if
+/// no target fits.
 std::optional<v1::Target> closestBuiltin(const CpuIdentity& id, const std::vector<std::string_view>& features);
 
 /// This machine as a HostInfo. Never fails: unreadable fields stay empty or 0. Requests features that the kernel grants

@@ -8,9 +8,9 @@
 
 namespace tessera::compiler {
 
-/// How a subscript walks the outer memory of a transfer, in elements. "4:1,free" reads: four elements at distance 1,
-/// then steps of four at a distance that the compiler chooses (the rows of b in AMX: four neighbours along the sum are
-/// adjacent).
+/// The distances in the outer memory of a transfer, in elements, between the elements along one subscript. "4:1,free"
+/// means: four elements at distance 1, then groups of four at a distance that the compiler chooses ("free"). An example
+/// are the rows of b in AMX, where four neighbours along the reduction are adjacent.
 struct Stride {
   struct Part {
     int64_t extent = 1;  ///< elements along the subscript

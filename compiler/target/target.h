@@ -25,7 +25,7 @@ absl::StatusOr<v1::Target> parseTargetText(const std::string& text);
 /// Parses and validates. Fails with INVALID_TARGET naming each line and column, or each field, at fault.
 absl::StatusOr<v1::Target> parseTarget(const std::string& text);
 
-/// Status form of problems: OK for none, else INVALID_TARGET with one line per problem.
+/// Converts problems to a status: OK if there are none, otherwise INVALID_TARGET whose message has one line for each.
 absl::Status problemStatus(const std::string& target_name, const std::vector<v1::TargetProblem>& problems);
 
 /// INVALID_TARGET for chips of families that can be described, mapped and priced (compiler/intrinsic), but for which no

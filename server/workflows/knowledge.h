@@ -24,14 +24,15 @@ struct KnowledgeQuery {
   int64_t until_us = INT64_MAX;  ///< records that were created later are ignored
 };
 
-/// What other searches know of a workload with this summary. To be tried first, one record for each tree: the fastest
-/// of the workload itself, on this chip and then on others; and the fastest of workloads with the same operators whose
-/// shapes are nearest. Behind them, to learn from, what else the workload's records say.
+/// Returns trees with which a search of this workload starts (warm start), one record for each tree. First the trees to
+/// try: the fastest of the workload on this chip, then on other chips, then the fastest of other workloads with the
+/// same operators, nearest shapes first (shapeDistance()). After them the workload's other records, which the search
+/// does not try but learns from. `summary` is the workload's.
 absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, const KnowledgeQuery& query,
                                                    const std::string& summary);
 
-/// How far the shapes of two workloads are apart, by their summaries: the numbers' ratios, as logarithms, added up;
-/// nothing where the operators differ.
+/// Distance between the shapes of two workloads: the sum, over the numbers in their summaries, of |log of the ratio|.
+/// Returns nothing if the operators differ.
 std::optional<double> shapeDistance(const std::string& one, const std::string& other);
 
 /// The record whose tree a compilation should take: correct, measured alternating with the default, and at least
@@ -48,7 +49,8 @@ bool isFaster(const v1::TuningRecord& answer);
 /// Whether a compilation takes decisions from records.
 bool usesRecords(const v1::CompileSpec& spec);
 
-/// The open choices of a plan that records say should be changed, as pins.
+/// Returns pins for the open choices of `plan` for which the newest measurement found the alternative faster
+/// (isFaster()). Open choices are choices between forms whose predicted times are too close to decide.
 absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, const std::string& project,
                                                      const v1::Knowledge& knowledge, const v1::Target& target,
                                                      const v1::PlanTaskResult& plan);

@@ -14,11 +14,11 @@ namespace tessera::server {
 
 /// Finished part of a search's history.
 struct SearchHistory {
-  v1::SearchLog log;
-  double best_speed = 1;
-  v1::SearchEntry::Confirmation confirmed;  // the fastest confirmation that stands; empty: none
-  v1::Digest known;
-  int begun_anew = 0;
+  v1::SearchLog log;                        ///< finished batches since the last restart
+  double best_speed = 1;                    ///< of all batches: largest speedup over the default tree
+  v1::SearchEntry::Confirmation confirmed;  ///< the fastest confirmation that stands; empty: none
+  v1::Digest known;                         ///< blob of the v1::KnownTrees of the warm start
+  int begun_anew = 0;                       ///< number of restarts
 };
 
 /// Reads the entries of finished batches.

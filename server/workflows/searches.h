@@ -14,18 +14,20 @@
 /// early. A candidate's blobs are deleted with its trial, the remaining ones with the search.
 namespace tessera::server {
 
-/// Makes the tune action wait for the search of one of its workloads, and returns the search's id. `unit` has the
-/// default tree. Sets `shared` if another job had started the search.
+/// Makes the tune action wait for the search of one of its workloads, which is started if no other job searches an
+/// equal workload. Returns the search's id. `unit` has the default tree, `flops` is the workload's. Sets `shared` to
+/// whether another job had started the search.
 absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const v1::Action::BuildRef& unit,
                                        int64_t flops, bool& shared);
 
-/// Whether its next batch may be proposed: the search is waiting to be started, or all trials in progress are built and
-/// only their measurements remain.
+/// Whether the search may propose its next batch: it has none in progress, or the trials of its batches are built and
+/// only their measurements remain. In the second case the next batch is built while these are measured.
 absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search);
 
-/// Proposes the next batch of a search that may propose one, of at most `most` trees. A batch that is proposed ahead
-/// gets the outcomes known so far.
-inline constexpr int kBatch = 5;  ///< thesis, 4.4.2: the method learns after every five trials
+/// Trials of a batch. The method learns after every five trials (FlexTensor; thesis, 4.4.1).
+inline constexpr int kBatch = 5;
+/// Proposes the next batch of a search that may propose one, of at most `most` trees. If measurements of earlier
+/// batches remain, the proposal uses the outcomes known so far.
 absl::Status beginBatch(Step& step, v1::Action search, int most);
 
 /// Minimum ratio of the default's time to a candidate's that counts as faster.
@@ -34,7 +36,7 @@ double leastGain(const v1::MeasuringRules& rules);
 /// Whether only measurements of its batches remain.
 bool onlyMeasurementsRemain(const v1::SearchState& search);
 
-/// Expected relative increase of the workload's speed by the next batch.
+/// Expected increase of the workload's speed by the next batch, as a fraction: 0.1 is 10 % faster.
 double expectedGain(const v1::SearchState& search);
 
 /// A task of the search is DONE.

@@ -23,11 +23,13 @@ inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
 /// Adds the first task of a new tune action, whose `compile` and `target` are set.
 absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode);
 
-/// Artifacts to measure; `action.plan` is the plan of the candidate, or of the baseline if there is no candidate.
+/// Artifacts to measure. Two plans are involved: `action.plan` is the plan of the candidate, or of the baseline if
+/// there is no candidate; `plan` below is that of the baseline, if it differs.
 struct Measured {
   v1::Digest baseline;
   v1::Digest candidate = {};  ///< empty: the baseline is timed alone, step by step
-  v1::Digest plan = {};       ///< the baseline's plan, if the steps that differ are to be timed
+  v1::Digest plan =
+      {};  ///< the baseline's plan, if the steps in which the plans differ are to be timed; empty: equal plans
 };
 absl::Status measureModel(Step& step, const v1::Action& action, const Measured& artifacts, int runs);
 

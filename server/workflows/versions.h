@@ -7,11 +7,11 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// Versions of a tune job's artifact (thesis, 4.6.3). When trees have been confirmed since the newest version, the
-/// model is compiled with all of them and run alternating with the default. The result is published if it is correct
-/// and no slower than the version before. Otherwise the trees at fault are dropped, and the rest is tried again. The
-/// job's mode decides when: ASYNC at once, SYNC when all searches have finished a batch, STATIC when all searches have
-/// ended.
+/// Versions of a tune job's artifact (FlexTensor; thesis, 4.6.3). When trees have been confirmed since the newest
+/// version, the model is compiled with all of them and run alternating with the default. The result is published if it
+/// is correct and no slower than the version before. Otherwise the trees at fault are dropped, and the rest is tried
+/// again. The job's mode decides when: ASYNC at once, SYNC when all searches have finished a batch, STATIC when all
+/// searches have ended.
 namespace tessera::server {
 
 /// Limit of a job's versions, to which each choice may add one. Each is a row that lives as long as the job.
@@ -29,8 +29,9 @@ absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTas
 /// Whether the job can use trees before its searches end.
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
 
-/// How many of the `waiting` searches may start a batch; at most `open`. A SYNC job starts all its searches together,
-/// and none while a search, a choice or a version is in progress.
+/// Number of searches that may start a batch now; `waiting` of the job's searches have no batch in progress. ASYNC and
+/// STATIC: `open`, the number that the caller has found workers for. SYNC: all searches of the job together, once all
+/// of them are waiting and no choice and no version is in progress; otherwise 0.
 absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int open);
 
 /// A search of the job has confirmed a tree. publishNextVersion() will use it.
