@@ -129,7 +129,8 @@ std::string decisionTable(const v1::GraphReport& report, bool each) {
   return table({"DECISION", "KIND", "COST", "INSTEAD OF", "WHERE", "WHY"}, rows);
 }
 
-/// For each fusion that was considered: equation 4.10 of the thesis, next to the prediction that the decision used.
+/// For each fusion that was considered: the profit by equation 4.10 of the thesis (clients/docs/design/references.md),
+/// next to the prediction that the decision used.
 std::string fusionTable(const v1::GraphReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& decision : report.decisions()) {

@@ -1,4 +1,5 @@
-// tessera mappings: the ways to map an operator to an instruction of a chip (AMOS).
+// tessera mappings: the ways to map an operator to an instruction of a chip (AMOS). Sources, "the thesis" among them:
+// clients/docs/design/references.md.
 
 #include <algorithm>
 #include <chrono>

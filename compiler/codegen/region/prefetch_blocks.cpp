@@ -21,7 +21,7 @@ std::optional<NextBlock> blockOf(const Region& region, const Nest& nest, const A
   if (points < next.elements) return std::nullopt;
   int loop = -1;
   for (auto [v, stride] : llvm::enumerate(access.slice))
-    // The innermost slice loop that moves the block: it is prefetched once per step of that loop.
+    // Keeps the innermost slice loop that moves the block: each of its steps needs a new block.
     if (stride != 0 && region.counts[v] > 1) loop = static_cast<int>(v);
   if (loop < 0) return std::nullopt;  // the same for all slices
   next.loop = loop;

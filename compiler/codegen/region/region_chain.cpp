@@ -40,6 +40,7 @@ absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile,
       loops.push_back({c, tile / below});
       return absl::OkStatus();
     }
+    // The block is shorter than one step of this coordinate.
     loops.push_back({c, 1});
     if (tile == below) return absl::OkStatus();
   }
@@ -70,8 +71,8 @@ std::string nameOf(const Coordinates& coordinates, int c) {
   return parts == 1 ? absl::StrCat("d", dim) : absl::StrCat("d", dim, ".", part);
 }
 
-/// The number of slices of `step` that follow each other in time within parts of `part` iterations along a coordinate
-/// of `extent`; 0: the parts are not a whole number of slices greater than one.
+/// The number of slices of `step` iterations in a part of `part` iterations, along a coordinate of `extent`. 0: a part
+/// does not consist of at least two whole slices.
 int64_t slicesOfPart(int64_t extent, int64_t part, int64_t step) {
   if (part >= extent) return ceilDiv(extent, step);
   return part % step == 0 && part > step ? part / step : 0;
@@ -145,7 +146,7 @@ absl::Status followMask(SlicedNests& nests, int64_t piece, const ParsedRegion& f
   };
   if (!nests.mask) return fault("no loop over keys: no softmax that is rewritten has a mask that compares positions");
   PositionMask& mask = *nests.mask;
-  // With a running softmax the loop over blocks is the loop over keys.
+  // If the softmax runs in blocks, the loop over blocks is the loop over keys.
   if (mask.blocks && piece != mask.piece) return fault(absl::StrCat(mask.piece, ", the blocks of the sum"));
   mask.piece = piece;
   return absl::OkStatus();
@@ -282,8 +283,8 @@ SlicedNests flattenPhases(const PhaseList& list) {
 
 namespace {
 
-/// Forms the region with masked keys removed in the smallest pieces into which slices can be cut, or with none removed
-/// if that fails. When a tree is followed, the mask's own piece is used.
+/// Forms the region, with the mask's keys removed in the smallest pieces for which a region can be formed, or without
+/// the mask if that fails. If a tree is followed, its piece is used unchanged.
 absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                         const Chip& chip, std::vector<PackBefore>& before,
                                         const ParsedRegion* followed) {
@@ -301,7 +302,7 @@ absl::StatusOr<Region> formMaskedRegion(mlir::OpBuilder& builder, SlicedNests& n
     PositionMask& mask = *nests.mask;
     mask.piece *= 2;
     if (region.ok() || mask.blocks || mask.piece >= nests.nests[mask.nest].extents[mask.key]) nests.mask.reset();
-    before.clear();
+    before.clear();  // filled by the failed attempt
     region = formRegion(builder, nests, loops, chip, before, followed);
   }
   if (!region.ok() && !first.ok()) return first;
@@ -316,8 +317,8 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests
   if (loops.empty()) loops.push_back({-1, 1});
   mlir::OpBuilder builder(func.getContext());
   builder.setInsertionPointToStart(&func.getBody().front());
-  // Slices that follow each other keep values from the slice before, which a buffer that is used again for another
-  // value would overwrite.
+  // Slices of a part keep rows of the previous slice. A buffer that holds two values one after another would overwrite
+  // these rows.
   if (loops.back().part > 1) splitBufferLifetimes(builder, nests);
   std::vector<PackBefore> before;
   TESSERA_ASSIGN_OR_RETURN(auto region, formMaskedRegion(builder, nests, loops, chip, before, followed));
@@ -332,6 +333,7 @@ absl::Status cutIntoSlices(mlir::func::FuncOp func, PhaseList& list, SlicedNests
     }
   }
   if (region.key_piece > 0) region.cuts.push_back({std::string(words::kKeys), region.key_piece, /*in_time=*/true});
+  // The region replaces all phases, so the first reason for a phase boundary is kept for the report.
   std::string cut;
   for (const Phase& phase : list.phases)
     if (cut.empty()) cut = phase.cut;

@@ -33,6 +33,7 @@ class RegionEmitter {
     b_.setInsertionPointToStart(loop.getBody());
     // A thread's range may begin anywhere: in its first slice, steps that run once for several slices must run as well.
     first_ = compare(arith::CmpIPredicate::eq, loop.getInductionVar(), lo);
+    // The number of each slice loop, from the linear number: mixed radix, the last loop fastest.
     Value rest = loop.getInductionVar();
     for (size_t v = 0; v < region_.counts.size(); ++v) {
       int64_t below = 1;
@@ -140,7 +141,7 @@ class RegionEmitter {
     }
   }
 
-  /// Emits steps [first, end); those over keys run for `keys` of them (0: all).
+  /// Emits steps [first, end). Steps over keys run for the first `keys` keys (0: all).
   void run(const RegionVariant& variant, size_t first, size_t end, int64_t keys) {
     OpBuilder::InsertionGuard guard(b_);
     auto strip = llvm::find_if(variant.strips, [&](const Strip& each) { return each.first >= first; });
@@ -158,13 +159,14 @@ class RegionEmitter {
       }
       auto loop = mlir::scf::ForOp::create(b_, loc_, constant(0), constant(strip->count), constant(1));
       b_.setInsertionPointToStart(loop.getBody());
+      // All steps of the strip inside one loop: each runs for the same rows before the next rows begin.
       for (; s < strip->end; ++s) emitStrip(nestOf(s), variant.steps[s].plan, strip->rows, loop.getInductionVar());
       --s;
       ++strip;
     }
   }
 
-  /// One past the last key of this slice whose condition holds; 0: none holds.
+  /// Emits the search for the keys to keep: one past the last key of this slice whose condition holds; 0: none holds.
   Value unmaskedKeys(const DynamicKeyRange& counted) {
     const Access& access = counted.conditions;
     const mlir::Type memory = memoryType(access.element);
@@ -187,7 +189,9 @@ class RegionEmitter {
     return loop.getResult(0);
   }
 
-  /// Emits the steps over keys for the smallest number of keys, `keys` or more, that includes the `kept` ones.
+  /// Emits the steps over keys once for each number of keys from `keys` upwards, in pieces, in a cascade of branches:
+  /// at run time the smallest number that includes the first `kept` keys is chosen. Extents are constants in each copy,
+  /// so that each one has the code of an ordinary nest.
   void runKept(const RegionVariant& variant, Value kept, int64_t keys) {
     const DynamicKeyRange& counted = *variant.counted;
     // All keys: the unchanged nests.
@@ -211,7 +215,7 @@ class RegionEmitter {
     emitNest(b_, nest, plan, context_, lo, hi);
   }
 
-  /// Computes whether a mask keeps some keys of this block.
+  /// Computes whether the mask keeps any key of this block, from the slice's number along the mask loop.
   void findKept() {
     Value lo = nullptr, hi = nullptr;
     for (auto [s, range] : llvm::enumerate(region_.unmasked_blocks)) {

@@ -19,13 +19,13 @@ namespace {
 /// Panels of one operand that all variants read.
 struct SharedPanels {
   int number = 0, input = 0;
-  PackedOperand packed = {};  ///< as in the slices that fill them
+  PackedOperand packed = {};  ///< packing in the variant that fills the panels
   Access source, panels;
   llvm::SmallVector<int64_t> extents;  ///< of the loops of `source`
   int64_t along = 0;                   ///< stride of the operand along the loop that is cut into panels
   int64_t width = 0;                   ///< iterations of a panel
   std::optional<RegionNestRun> copy;   ///< unset: a phase before the region fills them
-  llvm::SmallVector<int> group;        ///< of the slice numbers they depend on
+  llvm::SmallVector<int> group;        ///< groups of the leading slice loops on which the panels depend
 
   /// Whether the slices of `variant` share these panels.
   bool serves(const RegionVariant& variant) const {
@@ -107,6 +107,7 @@ class RegionPlanner {
       const auto& step = each.nest.statements[0].step;
       if (fits(plan) && (!step || plan.kernel->evaluates(*step))) break;
     }
+    // Panels of a region are filled by steps of their own, not block by block within the product.
     for (PackedOperand& packed : plan.packed) {
       packed.within = false;
       packed.ahead = 0;
@@ -178,7 +179,7 @@ class RegionPlanner {
     if (auto found = written_.find(access.root); found != written_.end()) depth = std::max(depth, found->second);
     int64_t after = 1;
     for (int v = depth; v < sliceLoops(); ++v) after *= region_.counts[v];
-    // If a single slice follows, the operand belongs to each slice.
+    // If the remaining slice loops have a single slice, the operand changes with every slice anyway.
     return after == 1 && depth > 0 ? sliceLoops() : depth;
   }
 
@@ -194,7 +195,7 @@ class RegionPlanner {
     for (int other = 0; other < static_cast<int>(shared.extents.size()); ++other)
       if (shared.source.strides[other] == access.strides[loop] &&
           (shared.extents[other] == nest.extents[loop] ||
-           (region_.masked && shared.extents[other] > nest.extents[loop])))  // the first keys
+           (region_.masked && shared.extents[other] > nest.extents[loop])))  // masked: reads a prefix of the keys
         return other;
     return -1;
   }
@@ -239,6 +240,7 @@ class RegionPlanner {
                     bool main) {
     Operand& operand = each.nest.statements[0].inputs[packed.input];
     const int depth = depthOf(each, packed.input);
+    // The panels exist: redirects the operand's accesses to them, loop by loop.
     if (!main && depth < sliceLoops()) {
       const SharedPanels* shared = sharedFor(variant, each, plan, packed);
       Access panels = shared->panels;
@@ -332,7 +334,7 @@ absl::StatusOr<llvm::SmallVector<mlir::Value>> planRegion(mlir::OpBuilder& build
     main = i;
   }
   RegionPlanner planner(builder, chip, region, before, followed);
-  // First the variant of most slices: its panels are best for it, and the others adapt.
+  // The variant with the most slices is planned first: it chooses the panels, and the others adapt to them.
   TESSERA_RETURN_IF_ERROR(planner.plan(main, nests[main], true));
   for (size_t i = 0; i < region.variants.size(); ++i)
     if (i != main) TESSERA_RETURN_IF_ERROR(planner.plan(i, nests[i], false));

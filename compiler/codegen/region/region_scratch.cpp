@@ -109,7 +109,7 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
           keepsRows(region, mine.buffer) || keepsRows(region, earlier.buffer) ||
           !overwrites(region, mine.life.first, earlier.buffer, mine.buffer))
         continue;
-      // Only a buffer with memory of its own can be reused: an overlaid buffer has passed its place on.
+      // Only a buffer with memory of its own can be reused; a buffer that itself reuses another one's memory has none.
       if (llvm::any_of(over, [&](const auto& pair) { return pair.first == earlier.buffer; })) continue;
       over.emplace_back(mine.buffer, earlier.buffer);
       earlier.life.last = mine.life.last;

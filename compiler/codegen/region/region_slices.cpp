@@ -50,7 +50,7 @@ size_t lastWriter(const SlicedNests& region, mlir::Value root) {
   return last;
 }
 
-/// Computes the needs of one slice by visiting the nests from last to first.
+/// Backward inference (TLF): computes the needs of one slice by visiting the nests from last to first.
 class Backward {
  public:
   explicit Backward(const SlicedNests& region) : region_(region), walks_(region.nests.size()) {
@@ -116,7 +116,7 @@ class Backward {
   /// Whether a slice that holds `old` contains the first rows of `now`.
   static bool continues(Range old, Range now) { return old.lo <= now.lo && old.hi <= now.hi; }
 
-  /// The part of a buffer that this slice's nests must compute: all that the slice before has not left.
+  /// The part of a buffer that this slice's nests must compute: all rows except those that the previous slice left.
   llvm::SmallVector<Range> owed(mlir::Value root, llvm::ArrayRef<Range> box) const {
     llvm::SmallVector<Range> rest(box);
     const auto found = keeps_.find(root);

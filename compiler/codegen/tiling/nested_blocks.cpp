@@ -39,6 +39,7 @@ std::optional<fusion::Chain> chainOf(const Nest& nest, const TilePlan& plan) {
   }
   member.output = static_cast<int>(chain.tensors.size());
   chain.tensors.push_back(tensorOf(nest, product.outputs[0], "result"));
+  // A chain of one member: the planner minimizes the data movement of this product alone.
   chain.members.push_back(std::move(member));
   return chain;
 }
@@ -80,6 +81,7 @@ void nestBlocks(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.levels.clear();
   plan.block.assign(nest.loops(), 0);
   llvm::SmallVector<int64_t> outside(nest.extents.begin(), nest.extents.end()), near_tiles(plan.tile);
+  // Far blocks must be multiples of the near blocks, near blocks of the register tile.
   for (const int loop : near.order) near_tiles[loop] = near.tiles[loop];
   addLevel(nest, nested->far, near_tiles, plan, outside);
   addLevel(nest, near, plan.tile, plan, outside);

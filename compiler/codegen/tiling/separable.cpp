@@ -92,7 +92,7 @@ std::optional<SeparableTransform> separableTransform(const Nest& nest) {
       transform.source = i;
     }
   }
-  // Two constant matrices and one other operand.
+  // Exactly two constant matrices, and one other operand, which is transformed.
   if (sides.size() != 2 || transform.source < 0) return std::nullopt;
   transform.left = std::move(sides[0]);
   transform.right = std::move(sides[1]);

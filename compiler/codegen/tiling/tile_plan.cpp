@@ -58,7 +58,7 @@ void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.order = byOutputStride(nest);
   if (plan.lanes == 1) return;
   plan.transposed = transposedLoop(nest, plan.vector_loop, plan.lanes);
-  if (plan.transposed >= 0) {  // a square of lanes x lanes elements
+  if (plan.transposed >= 0) {  // the tile is one square of lanes x lanes elements
     plan.tile[plan.vector_loop] = std::min<int64_t>(nest.extents[plan.vector_loop], plan.lanes);
     plan.tile[plan.transposed] = std::min<int64_t>(nest.extents[plan.transposed], plan.lanes);
     plan.rows = static_cast<int>(plan.tile[plan.transposed]);
@@ -230,7 +230,8 @@ int64_t TilePlan::count(const Nest& nest, int level) const {
 void TilePlan::orderLevels(int first_blocked) {
   levels.clear();
   for (int position = 0; position <= static_cast<int>(order.size()); ++position) {
-    // All blocks precede the tile loops of the same loops: parallel ones first, then those of sums.
+    // Blocks of parallel loops first, then those of reductions; all of them outside of the tile levels that they
+    // enclose.
     if (position == first_blocked) {
       for (int loop : order)
         if (block[loop] > 0) levels.push_back({loop, block[loop]});
@@ -270,10 +271,10 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const int64_t tiles = nest.extents[loop] / step;
   const double cost = pointCost(nest, plan, level + 1);
   const v1::Prices::Grid& prices = chip.prices().grid();
-  // Searches the largest part of the level that divides it evenly and gives enough parts.
+  // Tries ever smaller parts that divide the level evenly, until there are enough parts or a part has too little work.
   int64_t each = tiles;
   for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
-    // With many cores, some would have nothing to do.
+    // No more grid points than cores: another cut still helps, so that less work per point is acceptable.
     const bool scarce = chip.cores() > std::max<int64_t>(prices.even_threads(), points * (tiles / each) - 1);
     const double least = scarce ? prices.scarce_instructions() : prices.least_instructions();
     if (tiles % size == 0 && static_cast<double>(size) * cost >= least) each = size;

@@ -39,6 +39,7 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
   double cost = 0, steps = 1;
   for (int other = 0; other < nest.loops(); ++other)
     if (nest.reduction[other]) steps *= static_cast<double>(nest.extents[other]);
+  // A register tile shares loads only if every input is used by enough results.
   bool tiled = contraction;
   for (const Operand& input : nest.statements[0].inputs)
     tiled &= reuseOf(nest, input) >= static_cast<double>(vectors.shared_uses());
@@ -52,6 +53,7 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
       return;
     }
     double strided = (output ? vectors.strided_store() : vectors.strided_load()) * lanes;
+    // Packing costs instructions once per element, spread over all uses of the element.
     if (contraction && input >= 0 && canPack(nest, input))
       strided = std::min(strided, contiguous + prices.copies().pack_instructions() * lanes / reuseOf(nest, operand));
     if (!nest.hasReduction() && !output && canTranspose(nest, operand, loop, lanes))
@@ -68,6 +70,7 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
   }
   if (nest.reduction[loop])
     cost += vectors.combine() * lanes / static_cast<double>(nest.extents[loop]) + vectors.combine_once();
+  // The last vector of the loop is only partly used, which makes each element more expensive.
   const double used = static_cast<double>(nest.extents[loop]) / (ceilDiv(nest.extents[loop], lanes) * lanes);
   return cost / (lanes * used);
 }
@@ -109,11 +112,11 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
     consider(loop, whole);
-    // A part of a vector of bytes, if squares of it can be transposed.
+    // For narrow types a whole vector has more lanes than a transposed square; considers a shorter vector as well.
     if (whole > kMostTransposedLanes && transposedLoop(nest, loop, kMostTransposedLanes) >= 0)
       consider(loop, kMostTransposedLanes);
   }
-  // Scalar code spends one instruction per operand; a vector of two lanes may not pay.
+  // No loop can be the vector loop: the nest runs as scalar code.
   if (plan.vector_loop < 0) return plan;
   plan.horizontal = nest.reduction[plan.vector_loop];
   return plan;
