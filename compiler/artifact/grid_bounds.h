@@ -7,9 +7,9 @@
 
 namespace tessera::compiler {
 
-/// A level of a phase's grid of which a run of few rows needs the first part only. With n the product of the run's rows
-/// of the ranges, it needs min(count, ceil(n * numerator / denominator) + slack) of the `count` steps, each of `inner`
-/// cells.
+/// A bound of one dimension of a phase's grid (tessera_module_grid_bound in runtime/module_abi.h, with an example). A
+/// run of n rows, the product of its sizes of `ranges`, needs only the first min(count, ceil(n * numerator /
+/// denominator) + slack) of the `count` iterations, each of `inner` cells.
 struct Cut {
   int32_t phase = 0;
   uint32_t ranges = 1;  ///< bits: positions in Plan.dimensions
@@ -19,8 +19,8 @@ struct Cut {
 };
 
 /// The parts of a step's grids that a run below the range's greatest size can skip: cells that write only rows beyond
-/// the run's count. Ascending by phase; the cuts of one phase cut different levels, slowest first. Depends only on
-/// `step.rows` and the kernel's walks. `plan` must contain `step`.
+/// the run's count. Ascending by phase; the bounds of one phase are of different dimensions, slowest first. Depends
+/// only on `step.rows` and the kernel's walks. `plan` must contain `step`.
 std::vector<Cut> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel);
 
 }  // namespace tessera::compiler

@@ -8,12 +8,12 @@
 
 namespace tessera::compiler {
 
-/// How far a phase of a step writes into one of its results: it writes no byte at or after `base` + the sum of the
-/// terms. With k steps remaining of a cut's level, the cut's term is min(most, bytes * ceil(k * numerator /
-/// denominator)).
+/// The number of leading bytes that a phase of a step may write of one of its results: it writes no byte at or after
+/// `base` + the sum of the terms. If a grid bound leaves k iterations, its term is min(most, bytes * ceil(k * numerator
+/// / denominator)).
 struct WrittenExtent {
   struct Term {
-    int32_t cut = 0;  ///< position in the step's cuts
+    int32_t cut = 0;  ///< position in the step's grid bounds
     int64_t numerator = 1, denominator = 1;
     int64_t bytes = 0, most = 0;
     bool operator==(const Term&) const = default;
@@ -24,9 +24,9 @@ struct WrittenExtent {
   bool operator==(const WrittenExtent&) const = default;
 };
 
-/// For results of which a run of few rows writes only the front: how far each phase writes, ascending by operand.
-/// `cuts`: the result of gridBoundsOf() for the step. Contains nothing for results that some phase may write to the end
-/// in any run.
+/// For results of which a run of few rows writes only the leading bytes: how many each phase writes, ascending by
+/// operand. `grid_bounds`: the result of gridBoundsOf() for the step. Contains nothing for results that some phase may
+/// write to the end in any run.
 std::vector<WrittenExtent> writtenExtentsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel,
                                             const std::vector<Cut>& grid_bounds);
 

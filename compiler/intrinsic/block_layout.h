@@ -9,8 +9,10 @@
 
 namespace tessera::compiler::intrinsic {
 
-/// Addresses of elements within a block, from the strides of a transfer statement; free strides step over the elements
-/// that the other strides cover. Without a statement, rows follow each other.
+/// Addresses of elements within a block, from the strides of a transfer statement (target/stride.h). A free stride gets
+/// the least value with which its steps do not overlap: a block of shape 16 x 16 with the strides "4:1,free" and "4"
+/// has element (k, n) at k % 4 + 4 n + 64 (k / 4), where 64 is the value of the free stride. Without a statement, the
+/// layout is row-major.
 class BlockLayout {
  public:
   BlockLayout(const std::vector<int64_t>& shape, const v1::Intrinsic::Transfer* transfer);

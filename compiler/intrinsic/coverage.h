@@ -12,7 +12,7 @@ namespace tessera::compiler::intrinsic {
 struct CoveredOperator {
   int node = 0;             ///< GraphView.Node.id
   std::string name, op;     ///< as in the model
-  std::string nest;         ///< the nest that is mapped, otherwise the first
+  std::string nest;         ///< the first nest that maps; if none does, the last one without an obstacle
   size_t mappings = 0;      ///< of the nest to `instruction`; 0: none
   std::string instruction;  ///< the first instruction to which it maps
   std::string obstacle;     ///< the reason why it does not map

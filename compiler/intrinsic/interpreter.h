@@ -20,7 +20,8 @@ absl::Status run(const Program& program, const v1::Intrinsic& intrinsic, Tensors
 /// Runs the operator's own loops point by point, in place.
 void run(const Nest& software, Tensors& tensors);
 
-/// Seeded random tensors of small numbers, within their types for sources. The destination's are nonzero.
+/// Seeded random tensors of small nonzero integers: magnitudes 1 to 40 for types of one byte and 1 to 1000 for others,
+/// half of them negative for signed types. No element is 0, because a 0 would hide a wrong product.
 Tensors randomTensors(const Nest& software, uint64_t seed);
 
 }  // namespace tessera::compiler::intrinsic

@@ -12,11 +12,13 @@ namespace tessera::compiler::intrinsic {
 /// An array of blocks, each of which is loaded or stored as a whole by one instruction.
 struct OperandLayout {
   std::string operand;
-  std::string array;     ///< name of the operator's array
-  std::string memory;    ///< the memory from which blocks are loaded, or to which they are stored
-  bool blocked = false;  ///< false: rows of any length, the instruction steps from one row to the next
-  /// for two subscripts: the order within a block (z: rows, n: columns), then the order of blocks (Z, N; omitted if
-  /// free): "zZ", "nZ", "zN"
+  std::string array;   ///< name of the operator's array
+  std::string memory;  ///< the memory from which blocks are loaded, or to which they are stored
+  /// false: the array keeps its own layout, since the instruction loads rows at any distance (a free stride)
+  bool blocked = false;
+  /// For two subscripts, the names of Ascend chips: "zZ", "nZ", "zN". The first letter is the order of the elements
+  /// within a block, the second that of the blocks; Z is row-major, N column-major. The second letter is absent if the
+  /// instruction does not fix the order of the blocks.
   std::string fractal;
   std::vector<std::string> names;  ///< of its dimensions, slowest first: "i / 16", "r / 16", "i % 16", "r % 16"
   std::vector<int64_t> extents;    ///< including padding
@@ -32,7 +34,7 @@ struct PaddingDecision {
   std::string iteration;
   int64_t extent = 0, padded = 0;  ///< equal: there is no tail
   bool pad = false;                ///< otherwise other units compute the tail
-  /// loads add the padding: no additional bytes are moved in the outer memory
+  /// the loads add the padding, so it takes no space in the outer memory; otherwise it is stored when data is packed
   bool on_the_way = false;
   double padded_cycles = 0, tail_cycles = 0;  ///< of the last step; tail_cycles 0: there is no other unit
 };

@@ -10,7 +10,7 @@
 /// alone.
 namespace tessera::compiler::intrinsic {
 
-/// A level of the model: holds blocks while the next inner level runs. Level 0 is where the instruction reads
+/// A level of the cost model: holds blocks while the next inner level runs. Level 0 is where the instruction reads
 /// (registers, or a buffer for each operand); the last level holds everything.
 struct Stage {
   std::string name;
@@ -19,8 +19,9 @@ struct Stage {
   double out_bandwidth = 0;           ///< bytes per cycle at which it is emptied
   std::vector<std::string> memories;  ///< level 0: one per operand; other levels: one for all
   std::vector<int64_t> capacities;    ///< bytes, per entry of `memories`; -1: unknown
-  /// bytes per cycle that `memories` accept; for level 0's results, the rate at which they are read, including bypassed
-  /// memories that are not levels; 0: not described
+  /// Bytes per cycle, per entry of `memories`: the rate at which operands are written there. For the result at level 0,
+  /// the rate at which it is read out. If the result leaves through memories that are no level of the model
+  /// (MemoryLevel.beside_inner), the least of their rates counts, too. 0: not described.
   std::vector<double> widths;
   /// Per operand: whether blocks have the instruction's layout here, including padding. Otherwise (in memories that no
   /// statement names, and where the tensors are) elements are in the operator's layout.
@@ -34,7 +35,7 @@ std::vector<Stage> costLevelsOf(const v1::Intrinsic& intrinsic, const v1::Target
 /// the loops outside of it in the order of PhysicalMapping::outer. The last level's entries are the extents.
 using Tiling = std::vector<std::vector<int64_t>>;
 
-/// Extents of the dimensions.
+/// Numbers of iterations of the dimensions of a Tiling, in their order.
 std::vector<int64_t> dimensionsOf(const Nest& software, const PhysicalMapping& mapping);
 
 struct LevelCost {
@@ -46,22 +47,27 @@ struct LevelCost {
   double in_cycles = 0, out_cycles = 0;  ///< R_l, W_l
 };
 
+/// A predicted time.
 struct Price {
   double cycles = 0;  ///< L of the last level (equation 5.6)
   std::vector<LevelCost> levels;
 };
 
-/// Predicts the time of tilings of one mapping. L_0 = prod S_0 * the instruction's time, which is its issue interval if
-/// independent results hide its latency, and otherwise its latency. L_l = prod S_l * max(L_(l-1), R_(l-1), W_(l-1))
-/// with R = DataIn / in_bw and W = DataOut / out_bw (equation 5.8, where the last divisor should be the output's
-/// bandwidth). Data that is not moved does not count:
+/// Predicts the time of tilings of one mapping, level by level (equations 5.6 to 5.8):
+///   L_0 = prod S_0 * max(issue interval, latency / independent results of the level's tile)
+///   L_l = prod S_l * max(L_(l-1), R_(l-1), W_(l-1))
+///   R = DataIn / in_bandwidth, W = DataOut / out_bandwidth
+/// (In equation 5.8 the divisor of W should be the output's bandwidth, as here.)
 ///
-/// Padding that is added on the way in, or dropped on the way out, is no traffic of the outer level. The inner level
-/// writes or reads it at its own bandwidth, and a move takes the longer of the two times.
+/// DataIn and DataOut count only data that is moved:
 ///
-/// Reuse: a level's loops are walked in the order of dimensions, reductions innermost. A result leaves once its sum is
-/// complete. A source's tile stays during the loops inside of the loop that moves it; in a cache it also stays across
-/// outer loops, as far as the data accessed meanwhile fits. While a tile is reused, the outer level is idle.
+/// Padding. Padding that is added on the way in, or dropped on the way out, is no traffic of the outer level. The inner
+/// level writes or reads it at its own bandwidth, and a move takes the longer of the two times.
+///
+/// Reuse. The loops of a level run in the order of dimensions, parallel loops outside of reductions. A result leaves a
+/// level once its sum is complete. A source's tile is reused by all loops nested inside the innermost loop that changes
+/// it. In a cache it is also reused when an outer loop returns to it, if the data accessed in between fits. While a
+/// tile is reused, nothing is moved from the outer level.
 ///
 /// Units divide the parallel loops of the last level evenly; the busiest unit determines the time.
 class MappingCostModel {

@@ -4,14 +4,20 @@
 
 #include "compiler/intrinsic/nest.h"
 
-/// Maps software iterations to iterations of an instruction (thesis, 5.3 and 5.4: the virtual step, without sizes).
+/// Maps the loops of an operator (software loops) to the iterations of an instruction, without regard to sizes (thesis,
+/// 5.3 and 5.4: the virtual step).
 ///
-/// Admission rule. A match point selects one software loop for each iteration of the instruction, such that with all
-/// other loops at 0 every access of the operator equals, up to the order of its subscripts, the instruction's operand:
-/// the same loops in the same subscript, walked forwards (the memory abstraction has no negative strides), and no
-/// others. A mapping is a union of match points that gives no loop two iterations. For example, p and r of an image's p
-/// + r form no match point together, but they occur together in unions such as {n, p} x {c, r}, where copying turns the
-/// image into a matrix.
+/// Example. A 2 x 2 x 2 matrix unit computes C[i, j] += A[i, k] * B[k, j]. A convolution computes O[n, f, p, q] +=
+/// I[n, c, p + r, q + s] * W[f, c, r, s]. One match point maps n to i, f to j and c to k: with the other loops at 0,
+/// the operator computes O[n, f] += I[n, c] * W[f, c], which is the unit's product up to the order of subscripts.
+/// Another one maps p to i, f to j and c to k. Their union maps n and p to i, fused into one index.
+///
+/// Rule. A match point selects one software loop for each iteration of the instruction, such that with all other loops
+/// at 0 every access of the operator equals, up to the order of its subscripts, the instruction's operand: the same
+/// loops in the same subscript, with positive coefficients (the memory abstraction has no negative strides), and no
+/// others. A mapping is a union of match points that gives no loop two iterations. In the example, p and r form no
+/// match point together, since I has them in one subscript. Unions such as {n, p} to i and {c, r} to k contain both:
+/// copying then turns the image into a matrix.
 ///
 /// An iteration that no loop of the operator can fill, judging by the arrays it occurs in, gets a loop of extent 1 (a
 /// matrix-vector product is a matrix product with one column). A reduction never does: a product without a sum is no
@@ -37,7 +43,7 @@ struct MatchOptions {
 };
 
 struct Mappings {
-  Nest software;  ///< with stand-in loops of extent 1 appended
+  Nest software;  ///< with loops of extent 1 appended (withUnitLoops)
   std::vector<Matching> matchings;
   size_t points = 0;     ///< match points
   bool complete = true;  ///< false: stopped at MatchOptions::most
@@ -47,8 +53,8 @@ struct Mappings {
 /// differs or nothing matches. Sorted; deterministic.
 Mappings enumerateMappings(const Nest& software, const Nest& instruction, const MatchOptions& options = {});
 
-/// `software` with a stand-in loop of extent 1 for every iteration that none of its loops can fill, for sources in this
-/// order.
+/// `software` with an additional loop of extent 1 for every iteration of the instruction that none of its loops can
+/// fill. `source`: as in Matching.
 Nest withUnitLoops(const Nest& software, const Nest& instruction, const std::vector<int>& source);
 
 /// Position of the operator's array to which operand `operand` of the instruction corresponds.

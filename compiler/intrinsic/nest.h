@@ -8,8 +8,8 @@
 #include "tessera/v1/analysis.pb.h"
 #include "tessera/v1/target.pb.h"
 
-/// Instructions and operators in one form: a loop nest over tensors with affine accesses (AMOS; thesis, chapter 5).
-/// Plain values, no MLIR.
+/// Instructions and operators in one form: a loop nest over tensors with affine accesses (AMOS; thesis, chapter 5; both
+/// are cited in full in clients/docs/design/references.md). Plain values, no MLIR.
 namespace tessera::compiler::intrinsic {
 
 using Form = v1::Intrinsic::Arithmetic::Form;
@@ -17,7 +17,7 @@ using Form = v1::Intrinsic::Arithmetic::Form;
 /// A software iteration, or an iteration of an instruction.
 struct Loop {
   std::string name;
-  int64_t extent = 1;
+  int64_t extent = 1;      ///< number of iterations
   bool reduction = false;  ///< does not index the destination
 };
 
@@ -48,7 +48,7 @@ struct Nest {
   Form form = v1::Intrinsic::Arithmetic::MULTIPLY_ADD;
   std::vector<Loop> loops;
   std::vector<Access> accesses;   ///< destination first
-  std::vector<Subscript> bounds;  ///< of instructions only
+  std::vector<Subscript> bounds;  ///< must be < 0: i + 2 r < 16 is stored as i + 2 r - 16. Of instructions only
 
   int loopNamed(const std::string& wanted) const;  ///< -1 if there is none
 };
@@ -56,7 +56,7 @@ struct Nest {
 /// The product, or INT64_MAX on overflow: descriptions of chips are untrusted.
 int64_t saturatedProduct(int64_t left, int64_t right);
 
-/// Extents of a tensor that contains every access; -1 for subscripts that can be negative.
+/// The shape of the smallest tensor that contains every access; -1 for subscripts that can be negative.
 std::vector<int64_t> shapeOf(const Nest& nest, const Access& access);
 
 /// Parses "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", given the extents of the loops in the order of

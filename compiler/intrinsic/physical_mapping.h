@@ -21,13 +21,14 @@ struct Group {
   int64_t padding() const { return extent % size == 0 ? 0 : size - extent % size; }
 };
 
-/// Location and layout of an operand's blocks (a block is the part that one instruction takes).
+/// Location and layout of an operand's blocks. Here a block is the part of an operand that one call of the instruction
+/// reads or writes, not a block of a tile tree.
 struct Placement {
   std::string memory;  ///< location of the operand while the instruction runs
   int64_t block_elements = 1;
   int64_t block_bytes = 1;
   std::vector<int> outer;        ///< software loops outside of the instruction that index the operand's array
-  std::vector<int> order;        ///< iterations that cut it into blocks, slowest first
+  std::vector<int> order;        ///< iterations of the instruction whose steps number the blocks, slowest first
   std::vector<Stride> strides;   ///< of its subscripts within a block, in the memory from which it is loaded
   int64_t blocks = 1;            ///< total: product of the steps and of the outer loops' extents
   int64_t blocks_that_fit = -1;  ///< in `memory` of the target; -1: unknown size

@@ -10,7 +10,8 @@ namespace tessera::compiler::intrinsic {
 enum class Agreement {
   kEqual,    ///< the program of calls and copies computes the same as the operator's loops
   kDiffers,  ///< it does not
-  /// equal, but a copy along one loop loads the same element twice, while statements of definition 4 only move elements
+  /// equal, but neighbouring positions of an operand's block hold the same element, so a copy duplicates it; a transfer
+  /// statement (definition 4) moves each element to one position only
   kReplicates,
   kIdle,       ///< equal, but an iteration of the instruction has no loop and computes only padding
   kCannotRun,  ///< physicalMapping or programOf fail

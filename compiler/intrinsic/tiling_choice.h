@@ -9,7 +9,7 @@ namespace tessera::compiler::intrinsic {
 /// A mapping with the tiling of the lowest predicted cost.
 struct Choice {
   v1::Intrinsic intrinsic;
-  Nest software;  ///< including stand-in loops of extent 1
+  Nest software;  ///< including the loops of extent 1 that the mapping needs (Mappings::software)
   Matching matching;
   PhysicalMapping mapping;
   Tiling tiling;

@@ -10,8 +10,9 @@
 
 namespace tessera::compiler::search {
 
-/// Extents that a tree implies: a parallel loop without a loop around its tile has the tile's length. Loops walked in
-/// steps are longer than their step by an unknown amount and are omitted.
+/// Lengths of loops that a tree implies. If the leaf of a nest has no Loop along a parallel dimension, its tile covers
+/// the whole dimension, so the dimension's length is the tile's size. Dimensions with a Loop are longer than its step
+/// by an unknown amount and are omitted, as are nests with several leaves.
 Extents extentsOf(const v1::Schedule& schedule);
 
 /// Filters trees that code generation is known to refuse, or that the chip has no room for: derived from the tree
@@ -26,8 +27,9 @@ class Legality {
   /// The reason why the tree is invalid; empty if none is known.
   std::string refusal(const v1::Schedule& schedule) const;
 
-  /// Whether this direction of this tile was refused several times and never accepted.
+  /// Whether trials along this direction of this tile have failed several times and never succeeded.
   bool hopeless(const Direction& direction) const;
+  /// Records a trial of a tree that lies one step along `direction`. `followed`: it was built and gave right results.
   void note(const Direction& direction, bool followed);
 
   const Extents& extents() const { return extents_; }

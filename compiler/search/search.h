@@ -20,8 +20,9 @@ namespace tessera::compiler::search {
 /// A tree to try, and its origin.
 struct Candidate {
   v1::Schedule schedule;
-  Direction direction;  ///< from point `start`; empty kind: suggested from outside, or several steps away
-  size_t start = 0;
+  /// The step from the point `start` to this tree. Empty kind: the tree was suggested, or is several steps away.
+  Direction direction;
+  size_t start = 0;  ///< position in Search::points_
 };
 
 /// The result of a trial: the speed relative to the default, with both measured alternately. 0: refused, wrong result,
@@ -79,11 +80,13 @@ class Search {
   virtual size_t chooseNeighbour(size_t point, const std::vector<Neighbour>& open) = 0;
   /// A tree that is not a neighbour of a point; called before a start is chosen.
   virtual std::optional<Candidate> proposeNonNeighbour() { return std::nullopt; }
-  /// Learns from the gain along the candidate's direction, (E_e - E_p) / E_p, or kRefused if nothing ran. The new
-  /// point, if there is one, is the last.
+  /// Learns from the outcome of a candidate. `reward` is the gain (E_e - E_p) / E_p, where E_p is the speed of the
+  /// candidate's start and E_e that of the candidate (thesis, 4.4); kRefused if the candidate failed. A candidate that
+  /// succeeded is the last of points_.
   virtual void learn(const Candidate& candidate, double reward) {}
 
-  /// Draws a start as in the thesis: with E* the best speed, with probability exp(-gamma (E* - E_p) / E*).
+  /// Draws a start p with a probability proportional to exp(-gamma (E* - E_p) / E*), where E* is the best speed and E_p
+  /// the speed of p (thesis, 4.4).
   size_t sampleStart(const std::vector<size_t>& points);
   /// The fastest points, at most `most`; among equally fast ones the earlier trial first.
   std::vector<size_t> fastest(size_t most) const;

@@ -10,24 +10,32 @@
 
 namespace tessera::compiler::search {
 
-/// One decision changed by one step (thesis, 4.3: neighbours lie along typed directions).
+/// One decision changed by one step (thesis, 4.3: neighbours lie along typed directions). Words and notation are those
+/// of clients/docs/design/tile-tree.md and terms.md there.
 struct Direction {
-  /// tile    iterations in the register tile along `dimension`; its loops, and panels of that width, follow
-  /// pair    the thesis's direction (i, j): the tile grows along the first of two loops and shrinks along the second
-  /// block   steps of a block loop around the tiles, or around smaller blocks; added, scaled, or removed
-  /// order   two neighbouring loops, points or sums are exchanged
-  /// bind    the outermost temporal loop becomes spatial, or the innermost spatial one temporal; nests of a phase run
-  ///         concurrently on parts of the units, or one after another on all of them
-  /// fetch   prefetches, including those of copies within blocks; interleaving of the points' operations
-  /// stage   a copy to panels is removed
-  /// slices  extent of a region's slices, and of the parts in which they follow each other
-  /// vectors half or twice as wide vectors everywhere
-  /// lanes   vectors move to another parallel or reduction loop
-  /// variant another kernel for the nest
+  /// Kind, its `dimension` in parentheses, and an example in the printed form of the tree:
+  /// - tile (loop): size of the register tile: `tile i0:14` to `tile i0:28`. Loops over tiles, and panels of that
+  ///   width, follow.
+  /// - pair (two loops, "i0 i1"): the tile grows along the first and shrinks along the second, the thesis's direction
+  ///   (i, j): `tile i0:4,i1:32` to `tile i0:8,i1:16`.
+  /// - block (loop): a block loop around the tiles or smaller blocks is added, scaled or removed: `[i0:Tp/14]` to
+  ///   `[i0:Tp/56 i0:Tp/14]`.
+  /// - order ("loops", "points", "sums"): two neighbours are exchanged: `sums r0,r1` to `sums r1,r0`.
+  /// - bind ("core"): the outermost temporal loop becomes spatial, or the innermost spatial one temporal: `i1:Tp/32` to
+  ///   `i1:Sp(core)/32`. ("children"): the nests of a phase run one after another on all units, or concurrently on
+  ///   parts of the units: `Seq` to `Para`.
+  /// - fetch ("ahead", "rows", "panel", "results", "copies"): a prefetch distance, or a prefetch switched on or off.
+  ///   ("points"): interleaving of the points' operations.
+  /// - stage (layout): removes a copy of an operand: the line `stage panels ...`.
+  /// - slices (loop of a region): size of the slices: `[d1:Sp(core)/64]` to `[d1:Sp(core)/32]`. ("d1 parts"): size of
+  ///   the parts; the slices of one part run one after another on one unit.
+  /// - vectors ("bits"): half or twice as wide vectors everywhere: `vectors 512` to `vectors 256`.
+  /// - lanes (loop): vectors along another parallel or reduction loop: `vectors i1 x16` to `vectors i0 x16`.
+  /// - variant (the present kernel): another kernel for the nest, named by `change`.
   std::string kind;
-  std::string path;       ///< of the tile, "0.2.1"
-  std::string dimension;  ///< or another subject, depending on the kind
-  std::string change;     ///< "x2", "/2", "+1", ...
+  std::string path;  ///< of the tile, "0.2.1"; empty: the whole tree
+  std::string dimension;
+  std::string change;  ///< "x2", "/2", "+1", ...
 
   /// The common name of such directions of different tiles: experience with one applies to the others.
   std::string type() const { return kind + " " + dimension + " " + change; }
@@ -43,7 +51,7 @@ struct Neighbour {
   std::string text;  ///< the schedule, printed
 };
 
-/// Extents of loops by nest and name: "i0", "r2".
+/// Lengths of loops (numbers of iterations), by nest and name: "i0", "r2".
 using Extents = std::map<std::pair<int, std::string>, int64_t>;
 
 /// Trees one step from `schedule`, in a fixed order, each different from it. Tiles grow to the full length of a loop,

@@ -31,8 +31,9 @@ class Connection : public httplib::Stream {
   bool shakeHands();
   /// Waits for the first byte of the next request; checks `stopping` regularly.
   bool awaitRequest(const std::function<bool()>& stopping);
-  /// Starts to count time and bytes of one request: those of its head, until it may have a body.
+  /// Starts the limits of one request: the time until its last byte, and kMaxHeadBytes bytes.
   void beginRequest();
+  /// Extends the limit of the current request by kMaxBodyBytes, once its head has been accepted.
   void allowBody() { bytes_left_ += WebLimits::kMaxBodyBytes; }
   /// The URI in the peer's certificate, "tessera://client/ada"; empty: none.
   std::string certificateUri() const;

@@ -20,7 +20,8 @@ class ConnectionThreads : public httplib::TaskQueue {
   /// Waits for all threads. They end once the listener is closed.
   void shutdown() override;
 
-  /// Whether this is the accepting thread, and it must reject the connection.
+  /// Whether the calling thread is the accepting thread, which runs the work of a connection only if there is no thread
+  /// for it. The work must then close the connection at once.
   static bool refusing();
 
  private:

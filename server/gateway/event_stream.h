@@ -22,7 +22,7 @@ class EventStream {
   /// Ends the call.
   ~EventStream();
 
-  /// Waits for an event or the end: true. False if neither came.
+  /// Waits up to `patience` for an event or the end of the stream. Returns whether one of them came.
   bool wait(std::chrono::milliseconds patience);
   /// The events so far; empty: none. nullopt after the last one.
   std::optional<std::vector<v1::JobEvent>> take();

@@ -25,7 +25,9 @@ class HttpService {
 class Listener {
  public:
   virtual ~Listener() = default;
-  /// Fills in the actual port. `flag`: the flag with the address. FAILED_PRECONDITION if it cannot be listened on.
+  /// Listens on `address`, "host:port", and replaces port 0 by the port that the system chose. `flag`: the command-line
+  /// flag that gave the address, for errors. INVALID_ARGUMENT if the address has another form; FAILED_PRECONDITION if
+  /// the system refuses it, for example because the port is in use.
   virtual absl::Status open(std::string& address, const char* flag) = 0;
   /// Finishes answers in progress and stops. Idempotent.
   virtual void end() = 0;

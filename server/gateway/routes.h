@@ -15,8 +15,8 @@ enum class Shape {
   kUnary,   ///< request from path, query and body; answer as JSON
   kEvents,  ///< WatchJob as server-sent events
   kReport,  ///< the report of an analyze job
-  kPlan,    ///< the plan in an artifact, with its steps as a graph
-  kTrace,   ///< attempts of a job in Chrome's trace format, from the events so far
+  kPlan,    ///< the plan in an artifact, as an Explanation (planJson in reports.h)
+  kTrace,   ///< finished attempts of a job in Chrome's trace format (timelineJson in reports.h)
 };
 
 struct Route {

@@ -16,12 +16,14 @@
 
 namespace tessera::server::gateway {
 
-/// Identity of a request's caller according to HTTP and TLS. The gate decides about it.
+/// Identity of a request's caller according to HTTP and TLS, not yet checked. The gate (server/access/gate.h)
+/// identifies the caller and its role.
 struct WebCaller {
   std::string address;        ///< "10.0.0.7"
   std::string authorization;  ///< the header, unchanged; empty: none
   std::string certificate;    ///< the URI in the client certificate, if an accepted authority signed it
-  std::string project;  ///< the header Tessera-Project, unchanged: the project for which an operator acts; empty: none
+  /// The header Tessera-Project, unchanged: the project that a caller with the OPERATOR role selects; empty: none.
+  std::string project;
 };
 
 /// Converts gRPC's error, with the Failure in its details.
