@@ -37,7 +37,8 @@ class BlobStore {
   /// sent all its bytes.
   struct Uploader {
     std::string project = {};  ///< empty: no project (a worker)
-    /// The bytes must be sent and are verified, and then dropped, even if the blob exists.
+    /// Whether the bytes must be sent and are verified even if the blob exists; they are then dropped. Without the
+    /// proof a project that knows only the digest of another project's blob could gain access to its bytes.
     bool require_proof = false;
   };
 
@@ -55,10 +56,11 @@ class BlobStore {
     /// discarded after a disk error, since pages that could not be written may still read back correctly.
     virtual absl::Status commit() = 0;
   };
-  /// `offset` must be the result of committedBytes() (or less while another upload of the blob is in progress), or 0 to
-  /// start over; otherwise FAILED_PRECONDITION. If the blob exists, the upload accepts and ignores the data, and
-  /// commits at once. INVALID_ARGUMENT: a malformed digest, or a size other than the stored blob's. RESOURCE_EXHAUSTED:
-  /// the size limit, the quota or the disk reserve would be exceeded.
+  /// `offset` is the position of the first byte that will be written. It must be the result of committedBytes(), so
+  /// that the upload continues the partial file without a gap (less while another upload of the blob is in progress,
+  /// which may hold the longer file), or 0 to start over; otherwise FAILED_PRECONDITION. If the blob exists, the upload
+  /// accepts and ignores the data, and commits at once. INVALID_ARGUMENT: a malformed digest, or a size other than the
+  /// stored blob's. RESOURCE_EXHAUSTED: the size limit, the quota or the disk reserve would be exceeded.
   virtual absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset,
                                                               const Uploader& sender) = 0;
   absl::StatusOr<std::unique_ptr<Upload>> startUpload(const v1::Digest& digest, int64_t offset) {

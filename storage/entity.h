@@ -22,7 +22,8 @@ struct Field {
   FieldType type;
   std::vector<EnumValue> values = {};  ///< kEnum
   std::string stored = {};             ///< column name; empty: the field's name
-  /// Value of most rows ("" or a number), which the field's indices exclude.
+  /// The most common value ("" or a number). The field's indices are partial and exclude rows with this value, so only
+  /// comparisons with other values can use them.
   std::optional<Value> usual = std::nullopt;
   /// Name of the field in filters, for messages.
   std::string shown() const { return type == FieldType::kLabels ? name + ".KEY" : name; }

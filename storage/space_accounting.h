@@ -18,8 +18,8 @@ class SpaceAccounting {
   void leave(const std::string& name, int64_t bytes);
   /// Converts an upload to a blob of `bytes`; 0 if the blob existed before.
   void publish(const std::string& name, int64_t bytes);
-  /// Blobs that were found, or (below 0) removed.
-  void addBlobs(int64_t bytes);  // Adds blobs that were found, or subtracts removed ones (negative).
+  /// Adds the bytes of blobs that were found on disk; negative: subtracts those of removed blobs.
+  void addBlobs(int64_t bytes);
 
   /// Total of blobs and uploads.
   int64_t taken() const;

@@ -74,18 +74,19 @@ enum class Kind {
   kBlob = 7,
   kTarget = 8,
   kWorker = 9,
-  kBlobReference = 10  ///< a project's reference to a blob
+  kBlobReference = 10  ///< a project's reference to a blob, by which the project may read it
 };
 
 /// One item as a garbage collection sees it.
 struct Stored {
   Kind kind;
   /// By kind: build key of an object, SHA-256 of a blob, storedKey() of an artifact or target, blobReferenceKey() of a
-  /// hold (storage/stored_key.h), otherwise the id.
+  /// blob reference (storage/stored_key.h), otherwise the id.
   std::string id;
-  /// By kind: end of a job (0: not ended), creation of a record, last use of an artifact, object, blob or hold.
+  /// By kind: end of a job (0: not ended), creation of a record, last use of an artifact, object, blob or blob
+  /// reference.
   int64_t time_us = 0;
-  /// The stored message; a v1::Digest for objects, blobs and holds. Valid only during the visit.
+  /// The stored message; a v1::Digest for objects, blobs and blob references. Valid only during the visit.
   const google::protobuf::Message* message = nullptr;
 };
 
@@ -144,9 +145,10 @@ struct QueueQuery {
   std::vector<v1::TaskKind> kinds = {};  ///< empty = all
   /// Whether the caller accepts this task; if not, the next one in order is tried. Empty: accepts any.
   std::function<bool(const v1::Task&)> accept = {};
-  /// A task gains one priority level per `ageing_us` of waiting; 0: none. For each kind and project, and separately for
-  /// tasks that would start a job, each poll calls `accept` for aged tasks, by priority and then oldest first, and
-  /// stops after kMaxAgedRejections rejections. Later tasks get no ageing boost in that poll.
+  /// A task gains one priority level per `ageing_us` of waiting; 0: none. To bound the cost of a poll, `accept` is
+  /// called for aged tasks only until it has rejected kMaxAgedRejections of them; the others get no ageing boost in
+  /// that poll. The bound holds for each kind and project, and separately for tasks that would start a job; tasks are
+  /// tried by priority, then oldest first.
   static constexpr int kMaxAgedRejections = 100;
   int64_t now_us = 0;
   int64_t ageing_us = 0;
@@ -278,7 +280,7 @@ class Reader {
   virtual absl::StatusOr<int64_t> rowBlobBytes() = 0;
   /// Visits all items of a kind (except targets and workers) in unspecified order; stops at the first error.
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
-  /// Stored::time_us of an artifact, object, blob or hold.
+  /// Stored::time_us of an artifact, object, blob or blob reference.
   virtual absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) = 0;
   /// The kinds (kBlob, kBlobReference, kArtifact) under which the project has an item of this name with a last use
   /// before `time_us`.
@@ -321,7 +323,7 @@ class Transaction : public Reader {
   virtual absl::StatusOr<int64_t> nextTicket(int priority, const std::string& client) = 0;
   /// Like nextTicket(), and marks the ticket as taken.
   virtual absl::StatusOr<int64_t> takeTicket(int priority, const std::string& client) = 0;
-  /// Records that a task with this ticket was leased.
+  /// Records that a task with the ticket `turn` was leased.
   virtual absl::Status ticketServed(int priority, int64_t turn) = 0;
   virtual absl::Status linkTask(const std::string& action_id, const std::string& task_id) = 0;
   virtual absl::Status putObject(const std::string& build_key, const v1::Digest& object) = 0;
@@ -339,7 +341,7 @@ class Transaction : public Reader {
   /// or the bytes are put.
   virtual absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us = 0) = 0;
   /// Marks a blob as lost, because its bytes are missing, wrong, or about to be removed. It does not exist until it is
-  /// put again; references, last use and holds remain. No effect if it has no row.
+  /// put again; rows that refer to it, its last use and its blob references remain. No effect if it has no row.
   virtual absl::Status markBlobLost(const std::string& sha256) = 0;
   /// Stores the bytes of a small blob; no effect if there are some. The caller has verified the digest.
   virtual absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) = 0;
@@ -348,10 +350,11 @@ class Transaction : public Reader {
 
   /// Deletes one item; no effect if it does not exist. Deletes dependent items as well: a job's events and versions,
   /// its action if no other job has it, the action's history, and its tasks if no other action has them; an artifact's
-  /// keys; a blob's holds. FAILED_PRECONDITION for a task, and for an action that a job has.
+  /// keys; a blob's references. FAILED_PRECONDITION for a task, and for an action that a job has.
   virtual absl::Status erase(Kind kind, const std::string& id) = 0;
   virtual absl::Status eraseEvents(const std::string& job_id) = 0;
-  /// Sets the last use of an artifact, object, blob or hold, if that is later. No effect if it does not exist.
+  /// Sets the last use of an artifact, object, blob or blob reference, if that is later. No effect if it does not
+  /// exist.
   virtual absl::Status touch(Kind kind, const std::string& id, int64_t time_us) = 0;
   virtual absl::Status setPin(Kind kind, const std::string& id, bool pinned) = 0;
 

@@ -19,7 +19,7 @@ inline std::string blobReferenceKey(const std::string& project, const std::strin
   return project + "/" + sha256;
 }
 
-/// Key under which the last use of a project's blob, hold or artifact is stored.
+/// Key under which the last use of a blob, of a project's reference to a blob, or of an artifact is stored.
 inline std::string useKey(Kind kind, const std::string& project, const std::string& name) {
   return kind == Kind::kBlobReference ? blobReferenceKey(project, name)
          : kind == Kind::kArtifact    ? storedKey(project, name)

@@ -126,12 +126,13 @@ class Scheduler {
 
   // Memory of the sweep. If it is lost with the process, the next sweeps only wait longer.
   std::mutex sweeping_;
-  int64_t last_sweep_us_ = 0;
-  int64_t leases_stand_until_us_ = 0;
-  int64_t next_stranded_look_us_ = 0;
+  int64_t last_sweep_us_ = 0;  ///< 0: none yet
+  int64_t leases_stand_until_us_ =
+      0;  ///< no lease expires before, since this process stood still and missed heartbeats
+  int64_t next_stranded_look_us_ = 0;  ///< next search for stranded tasks, which is too expensive for every sweep
   struct Stranded {
-    int64_t since_us = 0;
-    v1::Task task;  ///< only its kind and needs are set
+    int64_t since_us = 0;  ///< first sweep that found no worker
+    v1::Task task;         ///< only its kind and needs are set
   };
   std::map<std::string, Stranded> stranded_;  ///< ready tasks that no live worker can run
 

@@ -39,9 +39,10 @@ class Submission {
   std::string project;
   std::string request_hash;     ///< over what is requested; a repeated request_id must come with the same hash
   std::string key;              ///< living work with an equal key is shared, a finished result reused; empty: neither
-  std::set<std::string> names;  ///< digests in the request
+  std::set<std::string> names;  ///< SHA-256 digests of the blobs and artifacts that the request refers to
 
-  /// Checks that the project holds every input. Resolves what `request` names indirectly, and updates `names` then.
+  /// Checks that the project may read every input. Replaces indirect references in `request` by digests, and adds these
+  /// to `names`.
   /// MISSING_BLOB, NOT_FOUND or INVALID_INPUT naming the field. May be called again.
   virtual absl::Status requireInputs(storage::Reader& reader) = 0;
 
@@ -77,7 +78,7 @@ class Workflow {
   virtual absl::Status taskProgressed(Step& step, v1::Action& action, const v1::Progress& progress) const = 0;
 
   /// Replaces a result that cannot come from this task by a failure. Runs before the transaction that stores the
-  /// report, with the output files of traitsOf(task).search stored already.
+  /// report. For tasks of a search (TaskTraits::search) the output files are already stored.
   virtual absl::Status checkResult(storage::Store& store, storage::BlobStore& blobs, v1::Task task,
                                    v1::TaskResult& result) const = 0;
 
