@@ -87,7 +87,7 @@ Failure ofExit(const ChildExit& end, const ChildSpec& spec) {
       return make(Failure::INTERNAL, "the task ended without leaving a readable result");
     case kTaskOutOfMemory:
       return outOfMemory(end, spec.limits);
-    // The reason is in what the task printed, which is appended to the message.
+    // The task has printed the reason; its output is appended to the message.
     case kTaskCannotStart:
       return make(Failure::WORKER_FAULT, "the task process could not set itself up");
     case kTaskOtherBuild:

@@ -22,7 +22,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-// Duplicates a descriptor to 6 or above, out of the way of those that the child gets.
+// Duplicates a descriptor to 6 or above, since descriptors 0 to 5 are assigned in the child.
 FileDescriptor above5(int fd) { return FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 6)); }
 
 }  // namespace

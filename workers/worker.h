@@ -31,7 +31,7 @@ struct WorkerOptions {
   Milliseconds poll{2'000};
 };
 
-/// The lease loop: one thread per slot, each of which leases and executes tasks.
+/// The lease loop. Each slot has one thread, which leases and executes tasks.
 class Worker {
  public:
   explicit Worker(WorkerOptions options);

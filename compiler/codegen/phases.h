@@ -15,7 +15,7 @@ struct PanelsOf {
   int nest = 0, input = 0;
 };
 
-/// The work between two barriers: nests, a region, or operations kept as they are.
+/// The work between two barriers: nests, a region, or loops that are not structured operations (`loops`).
 struct Phase {
   std::vector<Nest> nests;
   std::vector<TilePlan> plans;  ///< one per nest, see tiling/tile_plan.h

@@ -15,8 +15,8 @@
 
 namespace tessera::worker {
 
-/// An artifact with everything that a run needs already allocated and open, so that the execute profile can be entered
-/// before the first generated instruction.
+/// A loaded artifact with its session, inputs and outputs. All memory and files are allocated and open, so that the
+/// task can enter the execute profile (sandbox/sandbox.h) before the first generated instruction runs.
 class ArtifactRun {
  public:
   /// How missing inputs are filled. If filling is not allowed, all inputs must be given. Without a seed they stay
@@ -28,8 +28,8 @@ class ArtifactRun {
 
   /// Loads input `artifact_id` of the task, chooses the variant that fits the inputs' shapes, and checks and copies
   /// `inputs`. An input with a shape but without a value is filled if allowed. Inputs that were fixed at compile time
-  /// may be omitted. INVALID_INPUT names the tensor, what was found and what is accepted, or lists the variants if none
-  /// or several fit. Also INCOMPATIBLE_HOST and OUT_OF_MEMORY.
+  /// may be omitted. INVALID_INPUT names the tensor, what was found and what is accepted, or lists the variants if not
+  /// exactly one fits. Also INCOMPATIBLE_HOST and OUT_OF_MEMORY.
   static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepare(
       const TaskContext& task, const std::string& artifact_id,
       const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);

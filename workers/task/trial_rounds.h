@@ -8,12 +8,12 @@ namespace tessera::worker {
 /// Default number of timed runs.
 inline constexpr int kTrialRuns = 7;
 
-/// Decides how often the two sides of a trial are timed, alternating. A trial ends when more runs would not change its
-/// verdict: when both sides are as stable as `rules.stable`, which a shared machine may never reach; or when the error
-/// of the medians is small against their difference; or, for candidates clearly slower than the best known, which are
-/// the majority, after a few rounds. If the baseline takes several times as long as the candidate, its time is known
-/// well enough, and each of its runs is followed by several of the candidate's, which is to be compared with other
-/// candidates.
+/// Decides how many timed runs the two sides of a trial get; runs of the sides alternate. A trial ends when more runs
+/// would not change its verdict. Both sides are as stable as `rules.stable` (a shared machine may never reach that), or
+/// the error of the medians is small against their difference, or the candidate is clearly slower than the best known
+/// one after a few rounds, as most candidates are. If the baseline takes several times as long as the candidate, each
+/// of its runs is followed by several runs of the candidate: the baseline's time is known well enough, and the
+/// candidate is compared with other candidates.
 class TrialRounds {
  public:
   /// `baseline_ms` and `candidate_ms` are the positive times of the first runs. `best_speed` is the baseline's time

@@ -9,7 +9,7 @@ struct BodyContext;
 /// Results of a tile that has more sums than there are registers, written row by row along a loop.
 struct TileRows {
   int loop = -1;
-  llvm::function_ref<bool(const Point& vector)> takes;  ///< whether a vector of the tile belongs to them
+  llvm::function_ref<bool(const Point& vector)> takes;  ///< whether a vector of the tile is one of these results
   /// The sum that the kernel has accumulated for a vector; its row is `row` (an i64) plus the row of its point. The
   /// initial value is added to it.
   llvm::function_ref<mlir::Value(mlir::Value row, const Point& vector)> sum;
@@ -46,9 +46,9 @@ class TileEmitter {
   /// Sums in registers over the whole reduction or one block of it, then followers and stores. If lanes are partial
   /// sums, they are added up at the end.
   void emitSum(Steps steps);
-  /// Followers and stores, given the first statement's results as the kernel has computed them.
+  /// Followers and stores. `results`: the values that the kernel has computed for the first statement, one per point.
   void emitResults(llvm::ArrayRef<mlir::Value> results);
-  /// The same in a loop over a few rows at a time: followers and stores of some rows come before the next rows.
+  /// Followers and stores of `rows`, in a loop over a few rows at a time.
   void emitRows(const TileRows& rows);
   /// Emits the rows in [from, to) (i64), `together` rows at a time; their number must be a multiple of `together`.
   void emitRows(const TileRows& rows, mlir::Value from, mlir::Value to, int64_t together);

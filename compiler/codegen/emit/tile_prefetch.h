@@ -16,16 +16,16 @@ class TilePrefetch {
                TileMemory& memory, const std::vector<Point>& points)
       : b_(builder), nest_(nest), plan_(plan), chip_(chip), tile_(tile), memory_(memory), points_(points) {}
 
-  /// The vector operand's lines of a few steps ahead, so that panels larger than L1 arrive from L2 in time.
+  /// Prefetches the vector operand's lines of a few steps ahead, so that panels larger than L1 arrive from L2 in time.
   void ahead();
-  /// The lines of panels copied block by block that a later body of unrolled steps broadcasts; these come from L2 as
-  /// well.
+  /// Prefetches the lines that a later body of unrolled steps broadcasts, from panels copied block by block, which are
+  /// in L2.
   void copied();
-  /// The broadcast operand's lines of the next iteration of `loop`.
+  /// Prefetches the broadcast operand's lines of the next iteration of `loop`.
   void rows(int loop);
-  /// The results' lines, which may have left the near caches by the end of a long sum. Call startResults() where the
-  /// pointers are the tile's own, and results() in each body of unrolled steps (see panel()). Each body prefetches a
-  /// few lines only: a core has about a dozen outstanding misses, and the operands' lines need them too.
+  /// Prefetches the results' lines, which may have left the near caches by the end of a long sum. Call startResults()
+  /// where the pointers are the tile's own, and results() in each body of unrolled steps (see panel()). Each body
+  /// prefetches a few lines only: a core has about a dozen outstanding misses, and the operands' lines need them too.
   void startResults();
   void results(mlir::Value step);
 

@@ -411,8 +411,8 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   return panels ? "" : "columns that lie apart are packed";
 }
 
-/// Accumulates a turn. After each step it processes so many rows of the previous turn's results that few remain at the
-/// end.
+/// Accumulates column pass `turn`, interleaved with the results of the previous pass: each step is followed by an equal
+/// share of their rows, so that few rows remain after the last step.
 void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t turn, const TileRows& results) {
   OpBuilder& b = tile.builder();
   const mlir::Location loc = b.getUnknownLoc();
@@ -459,8 +459,8 @@ void TileKernel::emit(TileEmitter& tile) const {
     };
     fn({.loop = loops.row, .takes = takes, .sum = sum});
   };
-  // Software pipeline: the first turn alone, then each turn with the results of the one before, and the last results
-  // alone.
+  // Software pipeline: the first column pass alone, then each pass together with the results of the previous one, and
+  // the last results alone.
   piece.sumUp(0, [](Value) {});
   piece.store(buffers[0], stride);
   for (int64_t turn = 1; turn < turns; ++turn) {

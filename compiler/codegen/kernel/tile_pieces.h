@@ -9,7 +9,7 @@
 
 namespace tessera::compiler::codegen {
 
-/// The number of tile registers for sums, and of those that hold tiles of columns at the same time.
+/// The number of tile registers for sums, and the number that hold tiles of columns at the same time.
 inline constexpr int kSums = 4, kColumnTiles = 3;
 
 /// The tile instruction that evaluates the nest's product; null if none does.

@@ -6,11 +6,11 @@
 /// stride per loop; these functions recover the coordinates of the buffer from the strides.
 namespace tessera::compiler::codegen {
 
-/// Coordinates of a row-major buffer, slowest first, without dimensions of extent 1. If an operand views a dimension as
-/// several, the dimension becomes several coordinates. Example: one nest walks a dimension of extent 6 with one loop,
-/// another nest walks it with two loops of extents 2 and 3. The coordinates then have the extents 2 and 3, and the
-/// first nest's loop is split. The dimension stays one coordinate if some nest walks 4 or 5 of the 6 elements with one
-/// loop (padding), since such a loop cannot be split into whole threes.
+/// The coordinates of a row-major buffer, slowest first: its dimensions without those of extent 1. If an operand views
+/// a dimension as several, the dimension becomes several coordinates. Example: one nest walks a dimension of extent 6
+/// with one loop, another nest walks it with two loops of extents 2 and 3. The coordinates then have the extents 2 and
+/// 3, and the first nest's loop is split. The dimension stays one coordinate if some nest walks 4 or 5 of the 6
+/// elements with one loop (padding), since such a loop cannot be split into whole threes.
 struct Coordinates {
   llvm::SmallVector<int64_t> extents, strides;  ///< elements
   llvm::SmallVector<int> dims;                  ///< the buffer dimension that each coordinate is part of

@@ -65,7 +65,8 @@ Use useOf(const Nest& nest, mlir::Value root, const Coordinates& coordinates) {
   return use;
 }
 
-/// The nest that writes the value that nests before `over` read, where nest `over` overwrites all of it; -1: none.
+/// The nest that writes the value that ends at nest `over`: other nests before `over` read the value, and `over`
+/// overwrites all of it. -1: none.
 int writerBefore(const std::vector<Use>& uses, int over) {
   llvm::SmallVector<const Box*> reads;
   for (int n = over - 1; n >= 0; --n) {
@@ -76,7 +77,7 @@ int writerBefore(const std::vector<Use>& uses, int over) {
       reads.push_back(&use.read);
       continue;
     }
-    // Every later read must find its value in what this nest writes, so that none of them needs the buffer's older
+    // Every later read must lie within the box that this nest writes, so that none of them needs the buffer's older
     // contents.
     const bool whole = use.onlyWrites() && !reads.empty() && within(use.written, uses[over].written) &&
                        llvm::all_of(reads, [&](const Box* read) { return within(*read, use.written); });
@@ -113,8 +114,8 @@ bool readsNothing(const Nest& nest) {
                       [](const Statement& statement) { return llvm::none_of(statement.inputs, accessesInputMemory); });
 }
 
-/// Padding of two values by the same constant is one fill, from which the first value's padding is copied. Replaces
-/// such copies by fills.
+/// If two values are padded with the same constant, bufferization fills one buffer and copies the padding of the other
+/// from it. Replaces such copies by fills.
 void writeConstantsInPlace(SlicedNests& nests) {
   for (size_t n = 1; n < nests.nests.size(); ++n) {
     const mlir::Value from = copiedBy(nests.nests[n]);
@@ -156,7 +157,7 @@ void splitBufferLifetimes(mlir::OpBuilder& builder, SlicedNests& nests) {
     const Coordinates coordinates = nests.coordinates.at(root);
     std::vector<Use> uses;
     for (const Nest& nest : nests.nests) uses.push_back(useOf(nest, root, coordinates));
-    // Backwards, so that each role is split off before the search for the one in front of it.
+    // Backwards, so that each value is split off before the search for the value before it.
     for (int over = static_cast<int>(uses.size()) - 1; over > 0; --over) {
       const int writer = uses[over].onlyWrites() ? writerBefore(uses, over) : -1;
       if (writer < 0) continue;

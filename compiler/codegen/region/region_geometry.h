@@ -30,7 +30,7 @@ class RegionGeometry {
 
   int sliceLoops() const { return static_cast<int>(needs_.size()); }
   int64_t count(int v) const { return static_cast<int64_t>(needs_[v].size()); }
-  /// Groups of slices of equal geometry along slice loop `v`, those that begin a part first.
+  /// Groups of slices of equal geometry along slice loop `v`. Groups whose slices begin a part come first.
   llvm::ArrayRef<SliceGroup> groups(int v) const { return groups_[v]; }
   /// Slices of one part along the last slice loop (SliceLoop::part).
   int64_t part() const { return part_; }

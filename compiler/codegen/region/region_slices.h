@@ -71,7 +71,7 @@ struct SlicedNests {
 struct ReusedRows {
   int coordinate = 0;
   int64_t rows = 0;
-  int64_t by = 0;  ///< rows by which the end of the box advances
+  int64_t by = 0;  ///< rows by which the end of the box advances from the previous slice
   bool operator==(const ReusedRows&) const = default;
 };
 

@@ -22,8 +22,9 @@ bool isQuotient(const Nest& nest) {
   return !nest.hasReduction() && isSimple(nest, 2) && isQuotientBody(*nest.statements[0].body());
 }
 
-/// Translates `other` from the loops of `from` to the loops of `to`, where the two nests walk one buffer by `walked`
-/// and `walk`. Nothing when they do not walk it loop by loop.
+/// Translates the access `other` of nest `from` to the loops of nest `to`. Both nests access one buffer, `from` by
+/// `walked` and `to` by `walk`; loops correspond if they have the same stride and extent there. Nothing if some loop
+/// has no counterpart.
 std::optional<Access> inLoopsOf(const Nest& to, const Access& walk, const Nest& from, const Access& walked,
                                 const Access& other) {
   if (walk.offset != walked.offset) return std::nullopt;

@@ -6,8 +6,8 @@ namespace tessera::compiler::codegen {
 
 /// Constraints that a kernel puts on the register tiles of its products.
 struct TileConstraints {
-  int64_t kept =
-      0;  ///< registers for operands that stay loaded from step to step, in addition to those of other products
+  /// registers for operands that stay loaded from step to step, in addition to those of other products
+  int64_t kept = 0;
   bool line = false;  ///< tiles are one vector wide and cover consecutive iterations of one row loop only
 };
 
