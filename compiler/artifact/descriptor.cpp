@@ -315,7 +315,7 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
       }
     }
     for (const v1::Step::Rows& rows : step.rows()) {
-      // Ranges of a cut are bits of an int32.
+      // Ranges of a grid bound are bits of an int32.
       const int positions = std::min(plan.dimensions_size(), 31);
       const bool good = std::ranges::all_of(rows.dimensions(), [&](int32_t d) { return d >= 0 && d < positions; });
       if (rows.operand() < 0 || rows.operand() >= step.operands_size() || !good || rows.dimensions().empty() ||

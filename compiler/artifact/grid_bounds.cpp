@@ -126,7 +126,7 @@ struct Steps {
   int64_t numerator = 0, denominator = 1, slack = 0;
 };
 
-/// Makes `to`, a cut or a candidate for one, need at least as many steps as `other`.
+/// Makes `to`, a grid bound or a candidate for one, need at least as many steps as `other`.
 template <typename To>
 void raise(To& to, Steps other) {
   const int64_t common = std::gcd(other.numerator, other.denominator);
@@ -140,7 +140,7 @@ void raise(To& to, Steps other) {
   to.slack = std::max(to.slack, other.slack);
 }
 
-/// A level of a walk's own grid that may be cut.
+/// A dimension of a walk's own grid that a grid bound may shorten.
 struct Candidate {
   int64_t outer = 1, count = 1, inner = 1, numerator = 0, denominator = 1, slack = 0;
   int64_t ofOneRow() const { return ceilDiv(numerator, denominator) + slack; }  ///< steps
@@ -174,7 +174,7 @@ std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows)
       raise(candidate, stepsOf(rows.of(touch.buffer()), rows.most(), touch.strides(level.loop()) * level.step()));
       writes = true;
     }
-    // A loop within rows satisfies these conditions as well, but a cut of it would skip nothing.
+    // A loop within rows satisfies these conditions as well, but a bound of it would skip nothing.
     if (writes && good && candidate.ofOneRow() < candidate.count) candidates.push_back(candidate);
   }
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
@@ -216,8 +216,8 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
     });
     if (shared) return cut;
   }
-  // Concurrent nests (Para), each cut at its first level: the share of the grid that the most demanding one needs,
-  // rounded up.
+  // Concurrent nests (Para), each bounded in its first dimension: the share of the grid that the most demanding nest
+  // needs, rounded up.
   Cut cut{.count = phase.grid(), .numerator = 0};
   for (const auto& each : candidates) {
     const Candidate& first = each[0];
@@ -251,7 +251,7 @@ std::vector<Cut> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, const 
   std::sort(grid_bounds.begin(), grid_bounds.end(), [](const Cut& a, const Cut& b) {
     return std::tuple(a.phase, -a.inner, a.ranges) < std::tuple(b.phase, -b.inner, b.ranges);
   });
-  // If two cuts share a level, the first one is kept.
+  // If two grid bounds are of one dimension, the first one is kept.
   const auto overlap = [](const Cut& a, const Cut& b) {
     return a.phase == b.phase && a.inner % (b.inner * b.count) != 0;
   };

@@ -12,7 +12,7 @@ using Walk = v1::KernelInfo::Walk;
 
 constexpr int64_t kMostFactor = int64_t{1} << 30;  // bound of a count of steps that the runtime accepts
 
-/// The loop of a walk that a cut of its phase shortens: to ceil(k * numerator / denominator) of its steps.
+/// The loop of a walk that a grid bound of its phase shortens: to ceil(k * numerator / denominator) of its steps.
 struct CutLoop {
   int loop = 0;
   int64_t step = 1;  ///< iterations

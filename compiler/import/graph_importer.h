@@ -165,7 +165,7 @@ class GraphImporter {
     size_t messages;  ///< size of run_faults
   };
   RunFaults runFaults() const { return {fault_, result_.run_faults.size()}; }
-  /// Forgets all later errors: their code is lowered anew, or no run executes it.
+  /// Discards the run errors recorded after `before`: their nodes are lowered again, or no run executes them.
   void rewindTo(const RunFaults& before);
 
   Emitter emitter(const std::string& label);

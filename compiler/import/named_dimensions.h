@@ -27,7 +27,7 @@ class NamedDimensions {
   std::vector<std::string> namesIn(const DimensionFormula& formula) const;
   /// Whether the dimension is derived, and `sizes` has all dimensions of its formula.
   bool follows(const std::string& name, const DimensionSizes& sizes) const;
-  /// Whether the dimension is derived from dimensions each of which has one size in all runs.
+  /// Whether the dimension is derived, and no dimension of its formula varies from run to run.
   bool derivesFromFixedSizes(const std::string& name) const;
 
   /// Returns the size of a derived dimension, or its bound if it depends on ranges. Fails with INVALID_INPUT if it has

@@ -23,7 +23,8 @@ class DenseInputs {
   /// Size of the memory for place(), which must be 64-byte aligned and zero at first; a run writes only as far as it
   /// has elements.
   int64_t bytes() const { return bytes_; }
-  /// Copies `data`, of shape `extents`, to its place in `memory` and returns that place. Requires an input with ranges.
+  /// Copies `data`, of shape `extents`, to its address in `memory` and returns that address. Requires an input with
+  /// ranges.
   void* place(uint8_t* memory, size_t input, const void* data, std::span<const int64_t> extents);
 
  private:

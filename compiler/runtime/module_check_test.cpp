@@ -139,7 +139,7 @@ TEST(ModuleCheck, ARangeNeedsTheInputThatSaysHowMuchCounts) {
   EXPECT_EQ(tables.check().code(), TESSERA_CORRUPT);  // its only input is a matrix
 }
 
-/// One input with a range of 4, the input that holds its count, and a step of 3 cells that is cut by it.
+/// One input with a range of 4, the input that holds its count, and a step of 3 cells that the range bounds.
 struct RangedTables {
   const char count_name[8] = "name";
   int32_t ranges[2] = {0, -1};

@@ -8,7 +8,7 @@
 namespace tessera::compiler {
 namespace {
 
-/// Cells of a grid [outer][count][inner]... within the needed steps of each cut, enumerated one by one.
+/// Cells of a grid [outer][count][inner]... within the needed iterations of each grid bound, enumerated one by one.
 std::vector<int64_t> cellsByHand(int64_t grid, const std::vector<EvaluatedGridBound>& grid_bounds) {
   std::vector<int64_t> cells;
   for (int64_t cell = 0; cell < grid; ++cell) {
@@ -32,7 +32,7 @@ TEST(GridPart, HoldsWhatIsNeededInOrderHoweverItIsShared) {
   std::mt19937 random(7);
   const auto draw = [&](int64_t most) { return std::uniform_int_distribution<int64_t>(1, most)(random); };
   for (int round = 0; round < 500; ++round) {
-    // From the fastest level outwards: cells, a cut, cells between, another cut, cells outside.
+    // From the fastest dimension outwards: cells, a bounded dimension, cells, another bounded dimension, cells.
     const int64_t inner = draw(5), count = draw(6), between = draw(3), slow_count = draw(5), outer = draw(4);
     std::vector<EvaluatedGridBound> grid_bounds{{slow_count, inner * count * between, draw(slow_count)},
                                                 {count, inner, draw(count)}};

@@ -136,7 +136,7 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
-      // The step's table has the cuts of all phases; each call refers to those of its own phase.
+      // The step's table has the grid bounds of all phases; a call gets the bounds of its own phase.
       const size_t first_cut = bound.grid_bounds.size();
       for (int32_t c = 0; c < step.num_grid_bounds; ++c) {
         const tessera_module_grid_bound& cut = step.grid_bounds[c];

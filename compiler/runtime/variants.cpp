@@ -142,7 +142,7 @@ RuntimeStatus findVariant(const tessera_module& module, const VariantQuery& quer
   for (size_t v = 0; v < variantsOf(module).size(); ++v) {
     if (!fits(module.variants[v], query)) continue;
     if (count > 0 && !asked.empty() && sameButRanges(module.variants[v], module.variants[found])) {
-      // Of those that are large enough, the smallest.
+      // Both variants are large enough for the sizes: keep the smaller one.
       if (capacityOf(module.variants[v]) < capacityOf(module.variants[found])) found = v;
       continue;
     }

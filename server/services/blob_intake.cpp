@@ -33,7 +33,6 @@ absl::StatusOr<std::set<std::string>> BlobIntake::claimPresent(const Caller& cal
     for (const std::string& sha256 : sha256s) {
       // A file without a row (after a crash between the two) counts as missing: uploading it again ends at once and
       // stores the row.
-      // ends at once and files the row.
       TESSERA_ASSIGN_OR_RETURN(const bool there, reader.hasBlob(sha256));
       const auto used_us = useOf(reader, sha256);
       if (!used_us.ok() && !absl::IsNotFound(used_us.status())) {

@@ -16,8 +16,8 @@
 
 namespace tessera::server {
 
-/// Where the body of a call runs: on the executor, or at once on gRPC's thread, where it must neither block nor take
-/// long.
+/// The thread that runs the body of a call: one of the executor's, or gRPC's own thread. On gRPC's thread the body must
+/// be short and must not block.
 enum class Run { kOnExecutor, kOnCallingThread };
 
 /// Answers a unary call. `body` is called with the caller and with a function that it must call with the status, once,
