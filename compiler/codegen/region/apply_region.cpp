@@ -78,6 +78,7 @@ bool namedLater(const Region& region, const RegionVariant& variant, const v1::Re
   return false;
 }
 
+/// The same reference as plans store it.
 TouchedBuffer touched(const v1::Reference& reference) {
   return {reference.child(), reference.statement(), reference.result(), reference.index()};
 }
@@ -102,6 +103,7 @@ absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& 
   for (const v1::Reference& reference : fetch.next_blocks()) {
     TESSERA_ASSIGN_OR_RETURN(auto found, operandOf(variant, reference, leaf));
     const Access& access = found.second->access;
+    // All slices of a thread use the same scratch: no later slice reads another block of it.
     const bool own = llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == access.root; });
     auto block = access.root && !found.second->from && !own && canPrefetchBlocks(region, step) &&
                          !namedLater(region, variant, reference, *found.second, /*whole=*/true)

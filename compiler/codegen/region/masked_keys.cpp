@@ -116,6 +116,7 @@ std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests) 
 }
 
 void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) {
+  // Results need all of their elements, and a softmax in place has overwritten its scores.
   if (nests.isResult(softmax.scores) || nests.isResult(softmax.powers) || softmax.scores == softmax.powers) return;
   PositionMask mask;
   mask.piece = blocks > 0 ? blocks : keyPiece(softmax.keys, kMostKeyPieces);
@@ -124,6 +125,7 @@ void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t 
   int writers = 0;
   for (auto [n, nest] : llvm::enumerate(nests.nests)) {
     const bool sums = llvm::any_of(mask.sums, [n = n](const auto& sum) { return sum.first == n; });
+    // A nest that reads powers without summing them over the keys would read the powers of skipped keys.
     if (reads(nest, softmax.powers) && !sums) return;
     for (auto [s, statement] : llvm::enumerate(nest.statements))
       for (auto [o, output] : llvm::enumerate(statement.outputs)) {

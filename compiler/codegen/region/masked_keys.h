@@ -20,8 +20,8 @@ std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests);
 /// another nest reads the powers, or no comparison of positions is found.
 void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks);
 
-/// The smallest range of keys, in whole pieces of the mask, that contains all unmasked keys if the nest that writes the
-/// scores runs the ranges `loops` (one per loop).
+/// The keys that remain if the pieces of keys that the mask removes at both ends are dropped; at least one piece
+/// remains. `loops`: the range that each loop of the nest that writes the scores runs.
 Range unmaskedKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops);
 
 }  // namespace tessera::compiler::codegen

@@ -53,6 +53,7 @@ bool worthFetching(const PrefetchedRuns& runs, const Chip& chip) {
 }
 
 void fetchNext(const Region& region, RegionVariant& variant, int innermost, const Chip& chip) {
+  // The product with the most steps has the most room for prefetches between its steps.
   RegionNestRun* largest = nullptr;
   for (RegionNestRun& step : variant.steps)
     if (step.plan.kernel->traits().streams && step.depth == innermost + 1 && !step.last &&

@@ -85,6 +85,7 @@ class RegionBuilder {
   }
 
  private:
+  /// Advances `group` to the next combination; false after the last one.
   bool next(llvm::SmallVector<int>& group) const {
     for (int v = static_cast<int>(group.size()) - 1; v >= 0; --v) {
       if (++group[v] < static_cast<int>(geometry_.groups(v).size())) return true;
@@ -198,6 +199,7 @@ class RegionBuilder {
       const auto found = written_by_.find(root);
       if (found == written_by_.end() || !isTouched(root)) continue;
       const ScratchStrides& writer = found->second;
+      // Stages are in the order of first use; a buffer without a stage stays dense.
       if (used == tile.tile->stages_size()) break;
       const v1::Stage& stage = tile.tile->stages(used);
       if (stage.layout() != words::kStrided || stage.nest() != writer.nest || stage.statement() != writer.statement ||
@@ -240,8 +242,8 @@ class RegionBuilder {
       for (int v = 0; v < geometry_.sliceLoops(); ++v)
         if (geometry_.dependsOn(n, v) || nests_.time(n) == When::kEveryBlock || nests_.time(n) == When::kLastBlock)
           depth_[n] = v + 1;
-    // Nests that write parts of one buffer one after another must run again together.
-    // Deepening one nest may require others to be deepened, until nothing changes.
+    // Nests that write parts of one buffer must run again together. A greater depth of one nest may require a greater
+    // depth of others, so this is repeated until nothing changes.
     for (bool changed = true; changed;) {
       changed = false;
       for (mlir::Value root : scratch_) {
@@ -273,7 +275,7 @@ class RegionBuilder {
       if (nests_.time(n) == When::kFirstBlock) depth_[n] = geometry_.sliceLoops() - 1;
   }
 
-  /// Adds the position of coordinate (or loop) `range` times `stride` to `access`.
+  /// Adds the start of `range`, times `stride`, to `access`. `v`: the slice loop that moves the range; -1: none.
   void moveBy(Access& access, int64_t stride, const MovingRange& range, int v, llvm::ArrayRef<int> group) const {
     access.offset += stride * range.lo;
     if (v < 0 || range.step == 0) return;
@@ -340,6 +342,7 @@ class RegionBuilder {
         for (Operand& output : statement.outputs) place(output.access, n, loops, group);
         for (Operand& input : statement.inputs)  // a register operand keeps the access that names its value
           if (input.from) input.access = nest.statements[input.from->statement].outputs[input.from->output].access;
+        // linalg.index counts over the whole workload, so bodies add the position of the slice.
         statement.index_start.assign(statement.index_weights.size(), 0);
         statement.index_slice.assign(statement.index_weights.size(),
                                      llvm::SmallVector<int64_t>(geometry_.sliceLoops(), 0));
@@ -416,6 +419,7 @@ double keptShare(const SlicedNests& nests, const RegionGeometry& geometry) {
       all += static_cast<double>(blocks);
     }
   } else if (const int v = geometry.cutBy(mask.nest, mask.key); v >= 0 && !mask.blocks) {
+    // Whole rows: the mask cuts the loop over keys, to a range for each group of slices.
     llvm::SmallVector<int> group(geometry.sliceLoops(), 0);
     for (auto [g, slices] : llvm::enumerate(geometry.groups(v))) {
       group[v] = static_cast<int>(g);

@@ -238,6 +238,7 @@ int64_t RegionGeometry::largestBox(mlir::Value root, int c) const {
 }
 
 bool RegionGeometry::dependsOn(size_t n, int v) const {
+  // Not cut, but run in some slices only, counts as well.
   return llvm::is_contained(loop_cut_[n], v) ||
          changes(needs_[v], [&](const Needs& needs) { return Range{0, isEmpty(needs.loops[n]) ? 0 : 1}; });
 }

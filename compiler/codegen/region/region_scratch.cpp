@@ -105,6 +105,7 @@ void placeRegionScratch(Region& region, llvm::ArrayRef<std::pair<Value, int64_t>
   for (size_t later = 0; later < scratch.size(); ++later)
     for (size_t i = 0; i < later; ++i) {
       Scratch &earlier = scratch[i], &mine = scratch[later];
+      // The step that reads the earlier buffer last must be the one that writes the later buffer first.
       if (earlier.life.last != mine.life.first || earlier.life.bytes < mine.life.bytes ||
           keepsRows(region, mine.buffer) || keepsRows(region, earlier.buffer) ||
           !overwrites(region, mine.life.first, earlier.buffer, mine.buffer))

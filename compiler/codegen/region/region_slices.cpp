@@ -190,6 +190,7 @@ class Backward {
   void visit(size_t n) {
     const Nest& nest = region_.nests[n];
     llvm::SmallVector<Range> loops(nest.loops(), Range{});
+    // First: the iterations that compute what later nests need of the outputs.
     size_t slot = 0;
     bool needed = false;
     for (const Statement& statement : nest.statements) {
@@ -239,6 +240,7 @@ class Backward {
       needs_.loops[n].assign(nest.loops(), Range{});
       return;
     }
+    // Then: the elements that these iterations read and write.
     slot = 0;
     for (const Statement& statement : nest.statements) {
       for (const Operand& input : statement.inputs) {
@@ -278,6 +280,7 @@ absl::Status checkResults(const SlicedNests& region, const std::vector<Needs>& s
   results.append(region.other_results.begin(), region.other_results.end());
   for (mlir::Value root : results) {
     if (slices.size() < 2) break;
+    // Along one coordinate at least, the slices must be adjacent ranges from its begin to its end.
     bool apart = false;
     const Coordinates& coordinates = region.coordinates.at(root);
     for (int c = 0; c < coordinates.size() && !apart; ++c) {

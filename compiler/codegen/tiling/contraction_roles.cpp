@@ -8,8 +8,10 @@ namespace tessera::compiler::codegen {
 Roles rolesOf(const Nest& nest, const TilePlan& plan) {
   const Statement& main = nest.statements[0];
   Roles roles;
+  // If both operands walk the vector loop, `b` is the second one and `a` stays -1.
   for (int i = 0; i < static_cast<int>(main.inputs.size()); ++i)
     (varies(main.inputs[i], plan.vector_loop) ? roles.b : roles.a) = i;
+  // Reversed below, so that rows and columns list the loop with the smallest output stride first.
   const llvm::SmallVector<int> parallel = byOutputStride(nest);
   for (int loop : llvm::reverse(parallel)) {
     if (loop == plan.vector_loop) continue;
@@ -116,7 +118,7 @@ int rankOf(const Roles& roles, const TilePlan& plan, int loop, bool columns_insi
   if (loop == plan.vector_loop || llvm::is_contained(roles.columns, loop)) return columns_inside ? 4 : 2;
   const auto* found = llvm::find(roles.rows, loop);
   if (found == roles.rows.end()) return 0;
-  return found - roles.rows.begin() < 2 ? 3 : 1;
+  return found - roles.rows.begin() < 2 ? 3 : 1;  // rows list the nearest loop first
 }
 
 }  // namespace tessera::compiler::codegen

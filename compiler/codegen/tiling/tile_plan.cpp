@@ -14,7 +14,7 @@ namespace tessera::compiler::codegen {
 namespace arith = mlir::arith;
 
 int widestBits(const Nest& nest) {
-  int bits = 8;
+  int bits = 8;  // i1 takes a byte in memory
   for (const Statement& statement : nest.statements) {
     for (const Operand& input : statement.inputs)
       bits = std::max(bits, elementBits(input.access.root ? input.access.element : input.scalar.getType()));
@@ -113,6 +113,7 @@ void orderReductions(const Nest& nest, TilePlan& plan) {
 void unrollReductions(const Nest& nest, const Chip& chip, TilePlan& plan) {
   if (plan.lanes == 1) return;
   const v1::Prices::Tiles& prices = chip.prices().tiles();
+  // Each unrolled step has rows x vectors bodies, so large tiles unroll fewer steps.
   int64_t budget = std::max<int64_t>(1, prices.unrolled_bodies() / std::max(1, plan.rows * plan.vectors));
   budget = std::min(budget, prices.unrolled_steps());
   for (int loop : llvm::reverse(plan.reductions)) {
@@ -168,6 +169,7 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   plan.grid_levels = 0;
   const bool copies = llvm::any_of(plan.packed, [](const PackedOperand& packed) { return packed.within; });
   const int most = copies ? plan.copy_level : static_cast<int>(plan.levels.size());
+  // Only parallel levels can belong to the grid, and none inside of copies that are made block by block.
   while (plan.grid_levels < most && !nest.reduction[plan.levels[plan.grid_levels].loop]) ++plan.grid_levels;
   // Drops the innermost grid level until a point has enough work. If cores would idle, less work is enough.
   for (int64_t points = gridOf(nest, plan); plan.grid_levels > 1; --plan.grid_levels) {
@@ -246,7 +248,7 @@ void TilePlan::orderLevels(int first_blocked) {
 bool isContraction(const Nest& nest) {
   const Statement& main = nest.statements[0];
   if (!nest.hasReduction() || main.outputs.size() != 1 || main.inputs.size() != 2) return false;
-  if (main.step) return true;
+  if (main.step) return true;  // an instruction accepts products only
   // The body must yield accumulator + x * y, and must use the accumulator for nothing else.
   mlir::Value yielded = main.body()->getTerminator()->getOperand(0);
   mlir::Operation* sum = yielded.getDefiningOp();
