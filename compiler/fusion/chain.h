@@ -70,7 +70,7 @@ int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& ti
 /// Returns a text that is equal for chains that differ only in names.
 std::string structuralKey(const Chain& chain);
 
-/// Returns each member of `chain` as a chain of one, for the price of separate execution.
+/// Returns each member of `chain` as a chain of one, to predict the time of separate execution.
 std::vector<Chain> unfused(const Chain& chain);
 
 }  // namespace tessera::compiler::fusion

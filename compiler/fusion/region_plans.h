@@ -28,7 +28,7 @@ class RegionPlans {
   const RegionGraph& graph_;
   const Chip& chip_;
   RegionLevels levels_;
-  std::map<std::vector<int64_t>, std::optional<Region>> known_;  // keyed by everything that a price depends on
+  std::map<std::vector<int64_t>, std::optional<Region>> known_;  // keyed by everything that a region's cost depends on
 };
 
 }  // namespace tessera::compiler::fusion

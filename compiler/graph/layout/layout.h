@@ -12,15 +12,15 @@ namespace tessera::compiler {
 struct LayoutReport {
   int operations = 0;                   ///< operations whose layout changed
   int transforms_before = 0;            ///< see GraphReport.layout_transforms_before
-  std::vector<v1::Decision> decisions;  ///< of kind "layout", one for each conflict with a price
-  bool exact = true;                    ///< whether the assignment is optimal by the prices
+  std::vector<v1::Decision> decisions;  ///< of kind "layout", one for each conflict with a cost
+  bool exact = true;                    ///< whether the assignment is optimal by the cost model
 };
 
 /// Assigns a layout to every activation: NCHW, NHWC, or NCHWc with c from the target's vectors (blocks that divide a
 /// group where whole vectors do not; C0 of a matrix unit, filled up, on accelerators that have one).
 ///
 /// The layouts are the cheapest by LayoutCost. Convolutions, pools and depthwise convolutions are anchors: each
-/// layout has a price there. Elementwise operations, padding, reductions, concatenations and slices work in any layout
+/// layout has a cost there. Elementwise operations, padding, reductions, concatenations and slices work in any layout
 /// that their shapes allow. Transposes and reshapes of channels are aliases without cost. Where two operations that
 /// share a value disagree, a transform is paid. The problem is solved exactly for narrow graphs, such as networks of
 /// branches that meet again, and otherwise by exact solutions of improving parts (solveLabelling).

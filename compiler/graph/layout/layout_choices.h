@@ -24,7 +24,7 @@ LabellingProblem pinLayouts(const std::vector<AnchorLayouts>& anchors, const Lay
 /// Refuses pins that can each be met, but not together.
 void refuseTogether(const std::vector<AnchorLayouts>& anchors, GraphChoices& choices);
 
-/// Records the layouts of all anchors as choices. `error` is the relative error of an operation's price.
+/// Records the layouts of all anchors as choices. `error` is the relative error of an operation's cost.
 void recordLayouts(const std::vector<AnchorLayouts>& anchors, const LayoutGraph& graph, const Labelling& labelling,
                    double error, GraphChoices& choices);
 

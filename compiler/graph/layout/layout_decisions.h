@@ -7,8 +7,8 @@
 
 namespace tessera::compiler {
 
-/// Explains the conflicts of an assignment to people. For each transform: its price, and the extra cost of the cheapest
-/// assignment without it. For each anchor without its preferred layout: the price of that, and the extra cost of the
+/// Explains the conflicts of an assignment to people. For each transform: its cost, and the extra cost of the cheapest
+/// assignment without it. For each anchor without its preferred layout: the cost of that, and the extra cost of the
 /// cheapest assignment with the preferred layout.
 std::vector<v1::Decision> explainLayouts(const LayoutGraph& graph, const Labelling& labelling);
 

@@ -52,7 +52,7 @@ class LayoutGraph {
   const std::vector<LayoutEdge>& edges() const { return edges_; }
   const ChannelRoles& roles() const { return roles_; }
   ChannelLayout layout(int variable, int label) const { return layouts_[variable][label]; }
-  /// Returns the price of transforming a value once, in microseconds; 0 if both layouts place all elements at the same
+  /// Returns the cost of transforming a value once, in microseconds; 0 if both layouts place all elements at the same
   /// addresses.
   double transformPrice(mlir::Value value, ChannelLayout from, ChannelLayout to) const;
   /// Returns the number of transforms if every anchor had its preferred layout and all other operations their own,

@@ -33,7 +33,7 @@ class GroupLinks {
   int movementBefore(int group) const;
 
   /// Whether the group contains a product or convolution and no pool. Products of weights that are left to instructions
-  /// do not count, because the prices do not model their reads in slices.
+  /// do not count, because the cost model does not model their reads in slices.
   bool heavy(int group) const;
   /// Whether the group is a stage of a convolution in Winograd's domain.
   bool winograd(int group) const;

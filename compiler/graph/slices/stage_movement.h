@@ -16,9 +16,9 @@ namespace tessera::compiler {
 /// Stages keep the slices of the convolution (WinogradCost::slice_rows).
 ///
 /// Decisions of kind "fuse-chain", in microseconds of one core, count only the movement, since nothing else changes. A
-/// separate step costs `copies` of the chip's prices for each element. In slices, input rows that two slices read are
-/// moved twice, and each separately written piece of a plane (a line of pixels of one channel) counts as a run of
-/// memory. A candidate is declined, with the reason, if its stages are not cut into slices, or are cut along other
+/// separate step costs `copies` of the chip's cost parameters for each element. In slices, input rows that two slices
+/// read are moved twice, and each separately written piece of a plane (a line of pixels of one channel) counts as a run
+/// of memory. A candidate is declined, with the reason, if its stages are not cut into slices, or are cut along other
 /// dimensions than rows.
 ///
 /// Choices of kind "fuse-chain": "apart" for one form covers the other forms of the same stages that are not pinned.
