@@ -12,7 +12,8 @@ namespace tessera::compiler::codegen {
 /// none.
 std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests);
 
-/// The same, but only if no nest outside of that softmax and product reads the scores or powers.
+/// The scores of the last softmax that a product reads. Unlike scoresOf, the product need not be the last one; but no
+/// nest outside of the softmax and that product may read the scores or powers.
 std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests);
 
 /// Finds the mask of `softmax`, and sets `SlicedNests::mask`, so that slices skip the keys that it removes. `blocks`:
