@@ -1,4 +1,4 @@
-// Input dimensions that are ranges: adds the arguments with their sizes, and computes the sizes that follow from
+// Input dimensions that are ranges: adds the arguments with their sizes, and computes the sizes that are derived from
 // others.
 #include <numeric>
 

@@ -9,7 +9,7 @@
 
 namespace tessera::compiler {
 
-/// The ranges of a variant whose size follows from other dimensions, as their names say ("past + 1"). `sizes` arguments
+/// The derived ranges of a variant: those whose name is a formula of other dimensions ("past + 1"). `sizes` arguments
 /// have the sizes of a run for all dimensions of the variant, in order.
 class DerivedDims {
  public:
@@ -18,12 +18,12 @@ class DerivedDims {
   bool empty() const { return formulas_.empty(); }
   bool has(int32_t dimension) const { return find(dimension) != nullptr; }
 
-  /// Checks that each such range has the size that follows. The error names the first of `inputs` with a different
-  /// size.
+  /// Checks that each derived range has the value of its formula. The error names the first of `inputs` that has
+  /// another size.
   RuntimeStatus check(std::span<const int64_t> sizes, std::span<const tessera_module_tensor> inputs) const;
 
-  /// Fills in negative (unknown) sizes: ranges that follow from others by their formula, other ranges with their
-  /// greatest size.
+  /// Fills in negative (unknown) sizes: derived ranges get the value of their formula, other ranges their greatest
+  /// size.
   RuntimeStatus complete(std::span<int64_t> sizes) const;
 
  private:
@@ -35,7 +35,7 @@ class DerivedDims {
   RuntimeStatus wrongSize(const Followed& followed, std::span<const int64_t> sizes,
                           std::span<const tessera_module_tensor> inputs) const;
   RuntimeStatus noSize(const Followed& followed, std::span<const int64_t> sizes) const;
-  /// The sizes from which it follows, for error messages.
+  /// The sizes of the dimensions in its formula, for error messages.
   std::string causes(const Followed& followed, std::span<const int64_t> sizes) const;
 
   const tessera_module_variant& variant_;

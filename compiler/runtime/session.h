@@ -131,7 +131,7 @@ class Session {
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads);
   RuntimeStatus prepare();
-  /// Checks that ranges that follow from others have the required sizes.
+  /// Checks that derived ranges (DerivedDims) have the values of their formulas.
   RuntimeStatus checkDerivedDims(std::span<const tessera_const_buffer> inputs);
   /// Shortens the grids and lays out the arena for the number of rows that the run has of each range.
   void fitToSizes(std::span<const tessera_const_buffer> inputs);

@@ -23,7 +23,7 @@ struct WebOptions {
 /// caller's identity on, so that identity, checks and errors are those of gRPC (routes.h, transcoding.h).
 class Gateway {
  public:
-  /// FAILED_PRECONDITION if an address cannot be listened on.
+  /// Errors are those of Listener::open for the first address that fails, and of tlsContext.
   static absl::StatusOr<std::unique_ptr<Gateway>> start(const WebOptions& options,
                                                         std::shared_ptr<grpc::Channel> services);
   virtual ~Gateway() = default;
