@@ -28,8 +28,8 @@ absl::StatusOr<v1::Target> parseTarget(const std::string& text);
 /// Converts problems to a status: OK if there are none, otherwise INVALID_TARGET whose message has one line for each.
 absl::Status problemStatus(const std::string& target_name, const std::vector<v1::TargetProblem>& problems);
 
-/// INVALID_TARGET for chips of families that can be described, and for which mappings and their costs can be computed
-/// (compiler/intrinsic), but for which no code is generated.
+/// INVALID_TARGET if no code is generated for the chip's family. Such a chip can only be described, and operators
+/// mapped to its instructions with predicted costs (compiler/intrinsic).
 absl::Status codeIsGeneratedFor(const v1::Target& target);
 
 /// The description without the parts that affect no decision: `summary` is cleared, features are sorted and unique.

@@ -28,7 +28,7 @@ inline v1::Target coreOf(double operations) {
   return target;
 }
 
-/// Returns one core of the CPU that the thesis measures on.
+/// Returns one core of the CPU that the thesis (clients/docs/design/references.md) measures on.
 inline v1::Target serverCore() {
   v1::Target target = coreOf(170);
   addLevel(target, "L1", 32 << 10, 340);
