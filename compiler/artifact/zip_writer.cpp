@@ -89,8 +89,7 @@ absl::Status checksum(int source, const std::string& path, uint64_t size, uint32
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   try {
     while (threads.size() + 1 < std::min(cores, pieces.size())) threads.emplace_back(work);
-    // NOLINT(bugprone-empty-catch): no more threads can be created; fewer compute the same
-  } catch (const std::system_error&) {
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): no more threads; fewer compute the same
   }
   work();
   for (std::thread& thread : threads) thread.join();

@@ -20,8 +20,8 @@ enum class When {
 };
 
 struct Step {
-  const char* pass;  ///< of graphPasses(), or kCleanUp
-  const char* reason;
+  const char* pass = nullptr;  ///< of graphPasses(), or kCleanUp
+  const char* reason = nullptr;
   When when = When::kAlways;
 };
 

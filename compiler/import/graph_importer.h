@@ -161,8 +161,8 @@ class GraphImporter {
   /// Every run that executes the node being lowered with `condition` == `holds` fails with `message`.
   void refuseRuns(const Tensor& condition, bool holds, const std::string& message);
   struct RunFaults {
-    Tensor found;     ///< i64: 0, or the number of the run's first error, which is its position in run_faults + 1
-    size_t messages;  ///< size of run_faults
+    Tensor found;         ///< i64: 0, or the number of the run's first error, which is its position in run_faults + 1
+    size_t messages = 0;  ///< size of run_faults
   };
   RunFaults runFaults() const { return {fault_, result_.run_faults.size()}; }
   /// Discards the run errors recorded after `before`: their nodes are lowered again, or no run executes them.

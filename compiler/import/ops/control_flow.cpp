@@ -104,7 +104,7 @@ Results lowerIf(Node& n, Emitter& e) {
   const auto of_yes = n.inlineWhere(*yes, {}, condition, true);
   const auto of_no = n.inlineWhere(*no, {}, condition, false);
   if (const bool fits = of_yes.ok(); fits != of_no.ok()) {
-    const absl::Status of_other = fits ? of_no.status() : of_yes.status();
+    absl::Status of_other = fits ? of_no.status() : of_yes.status();
     const v1::Failure failure = failureOf(of_other);
     if (failure.reason() != v1::Failure::INVALID_MODEL && failure.reason() != v1::Failure::UNSUPPORTED_OPERATOR)
       return of_other;  // such as a limit that all nodes together exceed
