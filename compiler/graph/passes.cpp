@@ -3,31 +3,16 @@
 #include <string>
 
 #include "compiler/graph/graph_pass.h"
+#include "compiler/graph/module_pass.h"
 #include "compiler/graph/plan/groups.h"
 #include "compiler/graph/plan/outline.h"
 #include "compiler/target/target.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
 namespace tessera::compiler {
 namespace {
 
 using mlir::func::FuncOp;
-
-/// Base of the passes of tessera-opt: they run on every function of a module and may create operations of the dialects
-/// that imported models have.
-template <typename Derived>
-class ModulePass : public mlir::PassWrapper<Derived, mlir::OperationPass<mlir::ModuleOp>> {
- public:
-  void getDependentDialects(mlir::DialectRegistry& registry) const override {
-    registry.insert<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
-                    mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
-  }
-};
 
 /// A pass of the table for a chip that its options name. Bytes of weights are unknown to it.
 class TablePass : public ModulePass<TablePass> {

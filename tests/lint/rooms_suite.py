@@ -17,6 +17,15 @@ OF_PRODUCT = re.compile(r"^(compiler|server|storage|workers|clients)/(?!.*(_test
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
+def tracked():
+    return subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
+
+def in_rooms(files, folder):
+    """Files of the product in a room of `folder`."""
+    return [name for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/") and name.count("/") > 1]
+
+
 def arrows(root, files):
     """(folder, from, to) -> an include that makes room `from` of `folder` depend on room `to`. Files in `folder` itself
     belong to none of its rooms."""
@@ -67,7 +76,7 @@ def shortest(edges, start):
 
 
 def includes_run_one_way():
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    files = tracked()
     found = arrows(ROOT, files)
     check(len(found) > 50, f"only {len(found)} rooms that include others were found")
     check_equal(circles(found), [], "circles of rooms")
@@ -94,8 +103,7 @@ def table_faults(folder, table, found, files):
                if b not in table.get(a, ())]
     faults += [f"{folder}: {a} includes nothing of {b}" for a, allowed in table.items() for b in allowed
                if (a, b) not in includes]
-    rooms = {pathlib.PurePath(name).parts[1] for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/")
-             and name.count("/") > 1}
+    rooms = {pathlib.PurePath(name).parts[1] for name in in_rooms(files, folder)}
     faults += [f"{folder}: the table lacks {room}" for room in sorted(rooms - set(table))]
     return faults
 
@@ -103,12 +111,12 @@ def table_faults(folder, table, found, files):
 def root_faults(root, files, folder):
     """Includes, in a room, of a file in `folder` itself."""
     at_root = re.compile(rf'^{folder}/[^/]+\.(h|inc)$')
-    return [f"{name} includes {included}" for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/")
-            and name.count("/") > 1 for included in INCLUDE.findall((root / name).read_text()) if at_root.match(included)]
+    return [f"{name} includes {included}" for name in in_rooms(files, folder)
+            for included in INCLUDE.findall((root / name).read_text()) if at_root.match(included)]
 
 
 def includes_are_those_of_the_table():
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    files = tracked()
     found = arrows(ROOT, files)
     folders = [name.removesuffix("/README.md") for name in files
                if name.endswith("/README.md") and TABLE.search((ROOT / name).read_text())]

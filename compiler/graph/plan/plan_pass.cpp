@@ -2,14 +2,9 @@
 
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/graph.h"
+#include "compiler/graph/module_pass.h"
 #include "compiler/graph/passes.h"
 #include "llvm/Support/raw_ostream.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
 namespace tessera::compiler {
@@ -79,18 +74,14 @@ void print(const v1::Plan& plan, llvm::raw_ostream& out) {
 }
 
 /// Plans @main and prints the plan instead of the module.
-class PlanPass : public mlir::PassWrapper<PlanPass, mlir::OperationPass<mlir::ModuleOp>> {
+class PlanPass : public ModulePass<PlanPass> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanPass)
   PlanPass() = default;
-  PlanPass(const PlanPass& other) : PassWrapper(other) {}
+  PlanPass(const PlanPass& other) : ModulePass(other) {}
 
   llvm::StringRef getArgument() const override { return "tessera-plan"; }
   llvm::StringRef getDescription() const override { return "Plan @main and print rewrites, steps and memory"; }
-  void getDependentDialects(mlir::DialectRegistry& registry) const override {
-    registry.insert<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
-                    mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
-  }
   void runOnOperation() override {
     v1::Target target;
     target.mutable_registers()->set_vector_bits(static_cast<int>(lanes_ * 32));

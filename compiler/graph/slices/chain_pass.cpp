@@ -1,13 +1,8 @@
+#include "compiler/graph/module_pass.h"
 #include "compiler/graph/passes.h"
 #include "compiler/graph/plan/outline.h"
 #include "compiler/graph/slices/choose_fusions.h"
 #include "llvm/Support/raw_ostream.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassRegistry.h"
 
 namespace tessera::compiler {
@@ -15,19 +10,15 @@ namespace {
 
 /// Decides chains and regions of @main for a machine given by options, prints every decision, and outlines each group
 /// next to @main with its slices as an attribute.
-class FuseChainsPass : public mlir::PassWrapper<FuseChainsPass, mlir::OperationPass<mlir::ModuleOp>> {
+class FuseChainsPass : public ModulePass<FuseChainsPass> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FuseChainsPass)
   FuseChainsPass() = default;
-  FuseChainsPass(const FuseChainsPass& other) : PassWrapper(other) {}
+  FuseChainsPass(const FuseChainsPass& other) : ModulePass(other) {}
 
   llvm::StringRef getArgument() const override { return "tessera-fuse-chains"; }
   llvm::StringRef getDescription() const override {
     return "Merge groups that run slice by slice, say why and why not";
-  }
-  void getDependentDialects(mlir::DialectRegistry& registry) const override {
-    registry.insert<mlir::arith::ArithDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
-                    mlir::tensor::TensorDialect, mlir::func::FuncDialect>();
   }
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<mlir::func::FuncOp>("main");
