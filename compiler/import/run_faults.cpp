@@ -22,18 +22,18 @@ absl::StatusOr<std::vector<Tensor>> GraphImporter::inlineWhere(const onnx::Graph
   ModelCheck* const check = check_;
   if (decided_by_run) {
     reached_.emplace_back(condition, holds);
-    check_ = nullptr;  // a problem of one branch is none of the model's where the other branch works
+    check_ = nullptr;  // a problem of one branch is no problem of the model if the other branch works
   }
   auto results = inlineGraph(graph, arguments, outer);
   if (decided_by_run) reached_.pop_back();
   check_ = check;
   if (!results.ok() || never) rewindTo(before);
-  if (!results.ok() && check) nodes_ = nodes;  // the check looks at it again
+  if (!results.ok() && check) nodes_ = nodes;  // the check lowers the branch again
   return results;
 }
 
 void GraphImporter::refuseRuns(const Tensor& condition, bool holds, const std::string& message) {
-  // A loop that is written out reports the same error in each iteration.
+  // An unrolled loop reports the same error in each iteration.
   const auto known = std::find(result_.run_faults.begin(), result_.run_faults.end(), message);
   const int64_t number = known - result_.run_faults.begin() + 1;
   if (known == result_.run_faults.end()) result_.run_faults.push_back(message);
