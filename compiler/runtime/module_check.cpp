@@ -197,7 +197,8 @@ class Checker {
   template <typename T>
   bool array(const T* pointer, int32_t count) const {
     if (count < 0 || count > kMaxCount) return false;
-    return count == 0 || readable(pointer, sizeof(T) * static_cast<size_t>(count), alignof(T));
+    return count == 0 ||
+           readable(static_cast<const void*>(pointer), sizeof(T) * static_cast<size_t>(count), alignof(T));
   }
   bool string(const char* text) const {
     // The terminator must be in the same segment, within kMaxStringBytes.
