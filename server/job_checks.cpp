@@ -225,7 +225,7 @@ absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
   TESSERA_RETURN_IF_ERROR(checkRange("tune.threads", spec.threads(), 0, Limits::kMaxThreads));
   TESSERA_RETURN_IF_ERROR(checkRange("tune.top", spec.top(), 0, Limits::kMaxKernels));
   TESSERA_RETURN_IF_ERROR(checkRange("tune.choices", spec.choices(), 0, Limits::kMaxChoices));
-  TESSERA_RETURN_IF_ERROR(checkShare("tune.least_share", spec.least_share(), 0, 1));
+  TESSERA_RETURN_IF_ERROR(checkShare("tune.min_share", spec.min_share(), 0, 1));
   TESSERA_RETURN_IF_ERROR(checkRange("tune.workloads (count)", spec.workloads_size(), 0, Limits::kMaxTensors));
   for (int i = 0; i < spec.workloads_size(); ++i) {
     TESSERA_RETURN_IF_ERROR(
@@ -243,8 +243,7 @@ absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
   TESSERA_RETURN_IF_ERROR(
       checkRange("tune.measuring.trial_timeout_us", rules.trial_timeout_us(), 0, Limits::kMaxTimeoutUs));
   TESSERA_RETURN_IF_ERROR(checkShare("tune.measuring.tolerance", rules.tolerance(), 0, 1));
-  return rules.least_gain() == 0 ? absl::OkStatus()
-                                 : checkShare("tune.measuring.least_gain", rules.least_gain(), 1, 100);
+  return rules.min_gain() == 0 ? absl::OkStatus() : checkShare("tune.measuring.min_gain", rules.min_gain(), 1, 100);
 }
 
 namespace {

@@ -57,6 +57,7 @@ std::vector<Value> columnsOf(const v1::TuningRecord& record) {
   return {record.id(),
           record.workload_hash(),
           record.workload_summary(),
+          record.workload_shape().operators(),
           record.target_name(),
           record.target_hash(),
           record.hostname(),

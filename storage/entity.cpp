@@ -88,6 +88,7 @@ const Entity& recordEntity() {
                                 {{"id", kText},
                                  {"workload", kText},
                                  {"summary", kText},
+                                 {"operators", kText},
                                  {"target", kText},
                                  {"chip", kText},
                                  {"host", kText},

@@ -210,7 +210,7 @@ class Reader {
   /// History of a search, in order.
   virtual absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) = 0;
   /// State of the artifact versions of a tune job.
-  virtual absl::StatusOr<v1::ArtifactSeries> getRollout(const std::string& job_id) = 0;
+  virtual absl::StatusOr<v1::ArtifactRollout> getRollout(const std::string& job_id) = 0;
   /// Versions with number > cursor, ascending, at most `limit`.
   virtual absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
                                                                          int limit) = 0;
@@ -310,7 +310,7 @@ class Transaction : public Reader {
   /// Appends an entry to a search's history, which is deleted with its action.
   virtual absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) = 0;
   /// Series and versions are deleted with their job.
-  virtual absl::Status putRollout(const v1::ArtifactSeries& series) = 0;
+  virtual absl::Status putRollout(const v1::ArtifactRollout& series) = 0;
   virtual absl::Status putVersion(const v1::ArtifactVersion& version) = 0;
   virtual absl::Status putTask(const v1::Task& task) = 0;
   /// Returns the task that nextReadyTask() returns, and reserves it for this transaction until it ends. Stores with a

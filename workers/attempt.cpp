@@ -83,7 +83,7 @@ v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& t
     return workerFault(status);
   }
   heartbeat.setTaskRunning(true);
-  const std::shared_ptr<SharedStepCache> steps = environment.known_steps.of(lease.known_steps());
+  const std::shared_ptr<SharedStepCache> steps = environment.step_cache.of(lease.step_cache());
   v1::TaskResult result = runTask(
       environment.runner, task, *folder, [&](const v1::Progress& progress) { heartbeat.setProgress(progress); },
       attempt, steps.get());

@@ -21,7 +21,7 @@ struct AttemptEnvironment {
   BlobCache& cache;
   Scratch& scratch;
   const TaskRunner& runner;
-  ProjectStepCaches& known_steps;
+  ProjectStepCaches& step_cache;
   std::string worker_id;
   int measuring_cores;     ///< cores of this machine reserved for timed runs
   Cancellation& draining;  ///< cancelled when the worker drains: do not wait for an unreachable server

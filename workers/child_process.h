@@ -38,7 +38,7 @@ struct ChildSpec {
   Isolation isolation;
   std::string scratch;        ///< folder whose size is monitored during the run, without in/
   int64_t scratch_bytes = 0;  ///< size limit of that folder; 0: none
-  int known_steps =
+  int step_cache =
       -1;  ///< descriptor of the shared step cache (shared_step_cache.h), descriptor 5 in the child; -1: none
   bool generated_code = false;    ///< the child runs compiled models, so any kind of end is possible
   Milliseconds run_timeout{0};    ///< 0 = none

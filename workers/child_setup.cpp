@@ -49,10 +49,10 @@ void setUpChild(const ChildSetup& setup) {
   // The sources are at 6 or above, so no dup2() overwrites one of them.
   if (dup2(setup.null, 0) < 0 || dup2(setup.output, 1) < 0 || dup2(setup.output, 2) < 0 ||
       dup2(setup.progress, 3) < 0 || dup2(setup.report, 4) < 0 ||
-      (setup.known_steps >= 0 && dup2(setup.known_steps, 5) < 0)) {
+      (setup.step_cache >= 0 && dup2(setup.step_cache, 5) < 0)) {
     giveUp(setup.report, "descriptors", errno);
   }
-  if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(setup.known_steps >= 0 ? 6 : 5, ~0U, 0) != 0)
+  if (fcntl(4, F_SETFD, FD_CLOEXEC) != 0 || close_range(setup.step_cache >= 0 ? 6 : 5, ~0U, 0) != 0)
     giveUp(4, "closing descriptors", errno);
   if (const FailedStep step = enterMounts(*setup.isolation); step.name != nullptr) giveUp(4, step.name, step.error);
   if (chdir(setup.folder) != 0) giveUp(4, "working folder", errno);

@@ -27,7 +27,7 @@ struct ChildSetup {
   const char* folder = nullptr;  ///< working folder
   Limits limits;
   int null = -1, output = -1, progress = -1, report = -1;  ///< each must be 6 or above
-  int known_steps = -1;                                    ///< likewise; -1: none
+  int step_cache = -1;                                     ///< likewise; -1: none
   /// The parent that the process must not outlive, as returned by getppid(): 0 in a PID namespace without the parent.
   pid_t worker = 0;
   const Isolation* isolation = nullptr;  ///< mounts and user to enter

@@ -115,7 +115,7 @@ absl::StatusOr<Spawned> ForkServer::ask(const ChildSpec& spec, int output, int p
   TESSERA_ASSIGN_OR_RETURN(auto report, openPipe());
   const ForkRequest request = {
       {spec.argv.begin() + 1, spec.argv.end()}, spec.environment, spec.working_folder, spec.limits, spec.isolation};
-  absl::Status sent = sendForkRequest(socket_.get(), request, {output, progress, report.write.get(), spec.known_steps});
+  absl::Status sent = sendForkRequest(socket_.get(), request, {output, progress, report.write.get(), spec.step_cache});
   if (!sent.ok()) return absl::UnavailableError(absl::StrCat(binary_, " ", kServeFlag, ": ", sent.message()));
   report.write.reset();
 

@@ -52,7 +52,7 @@ void waitForEnd(int pipe) {
 // the worker, which adopts orphans.
 void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
   waitForEnd(reaped);
-  const auto& [output, progress, report, known_steps] = fork.descriptors;
+  const auto& [output, progress, report, step_cache] = fork.descriptors;
   const Isolation& isolation = fork.request.isolation;
   ChildSetup setup;
   setup.folder = fork.request.working_folder.c_str();
@@ -61,7 +61,7 @@ void becomeTask(const ReceivedFork& fork, int null, int reaped, pid_t worker) {
   setup.output = output.get();
   setup.progress = progress.get();
   setup.report = report.get();
-  setup.known_steps = known_steps.get();
+  setup.step_cache = step_cache.get();
   setup.worker = isolation.namespaces ? 0 : worker;
   setup.isolation = &isolation;
   setUpChild(setup);

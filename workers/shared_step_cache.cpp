@@ -81,7 +81,7 @@ std::string digestOf(std::string_view key, std::string_view result) {
 
 absl::StatusOr<std::unique_ptr<SharedStepCache>> SharedStepCache::create(size_t bytes) {
   std::unique_ptr<SharedStepCache> made(new SharedStepCache);
-  made->file_ = FileDescriptor(memfd_create("known-steps", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  made->file_ = FileDescriptor(memfd_create("step-cache", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!made->file_.valid()) return absl::ErrnoToStatus(errno, "creating the memory file of the step cache");
   const size_t half = bytes / 2 / kHeaderBytes * kHeaderBytes;
   made->bytes_ = kHeaderBytes + 2 * half;
@@ -114,7 +114,7 @@ void SharedStepCache::add(std::string_view key, std::string_view result) {
   if (!isSha256(std::string(key))) return;
   const std::lock_guard lock(mutex_);
   Header& header = *reinterpret_cast<Header*>(memory_);
-  // Very small caches have no slots (--known-steps below 64 KiB).
+  // Very small caches have no slots (--step-cache below 64 KiB).
   if (header.slots == 0 || result.size() > header.half_bytes / 8) return;
   uint32_t half = header.younger;
   Slot* slot = nullptr;

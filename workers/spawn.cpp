@@ -41,11 +41,11 @@ absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progre
   const FileDescriptor null = above5(null_low.get());
   const FileDescriptor child_output = above5(output);
   const FileDescriptor child_progress = above5(progress);
-  const FileDescriptor known_steps = spec.known_steps >= 0 ? above5(spec.known_steps) : FileDescriptor();
+  const FileDescriptor step_cache = spec.step_cache >= 0 ? above5(spec.step_cache) : FileDescriptor();
   FileDescriptor report_write = above5(report.write.get());
   report.write.reset();
   if (!null.valid() || !child_output.valid() || !child_progress.valid() || !report_write.valid() ||
-      known_steps.valid() != (spec.known_steps >= 0)) {
+      step_cache.valid() != (spec.step_cache >= 0)) {
     return absl::ErrnoToStatus(errno, "descriptors of a child");
   }
 
@@ -58,7 +58,7 @@ absl::StatusOr<Spawned> spawnGroup(const ChildSpec& spec, int output, int progre
   setup.output = child_output.get();
   setup.progress = child_progress.get();
   setup.report = report_write.get();
-  setup.known_steps = known_steps.get();
+  setup.step_cache = step_cache.get();
   setup.worker = getpid();
   setup.isolation = &spec.isolation;
   if (spec.isolation.namespaces) {

@@ -121,7 +121,7 @@ v1::TaskResult runTask(const TaskRunner& runner, const v1::TaskSpec& task, const
     }
   }
   ChildSpec spec = childSpecFor(runner, task, folder.path());
-  if (steps != nullptr) spec.known_steps = steps->descriptor();
+  if (steps != nullptr) spec.step_cache = steps->descriptor();
   ProgressDecoder decoder;
   Spawn spawn;
   if (runner.forks) spawn = [&](const auto&... how) { return runner.forks->fork(how...); };

@@ -118,10 +118,10 @@ std::string contentOf(const std::string& path) {
 }
 
 TEST_P(TaskRunTest, WhatOneTaskMadeOfAStepTheNextOneKnows) {
-  EXPECT_FALSE(run(taskNamed("known-steps:0")).has_failure()) << "without any it has no such descriptor";
+  EXPECT_FALSE(run(taskNamed("step-cache:0")).has_failure()) << "without any it has no such descriptor";
   steps_ = *SharedStepCache::create(1 << 20);
   for (const char* made : {"", "made once", "made once"}) {
-    const v1::TaskResult result = run(taskNamed("known-steps:1"));
+    const v1::TaskResult result = run(taskNamed("step-cache:1"));
     ASSERT_FALSE(result.has_failure()) << result.failure().ShortDebugString();
     EXPECT_EQ(contentOf(folder_->output("made")), made);
   }

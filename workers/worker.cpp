@@ -49,14 +49,14 @@ int Worker::run() {
   const auto service = v1::WorkerService::NewStub(channel);
   Registration registration(*service, options_.identity);
   BlobClient blobs(channel, shared);
-  ProjectStepCaches known_steps(static_cast<size_t>(options_.known_steps_bytes));
+  ProjectStepCaches step_cache(static_cast<size_t>(options_.step_cache_bytes));
   const AttemptEnvironment environment{*service,
                                        registration,
                                        blobs,
                                        **cache,
                                        **scratch,
                                        options_.runner,
-                                       known_steps,
+                                       step_cache,
                                        options_.identity.worker_id(),
                                        options_.identity.measuring_cores(),
                                        draining_,

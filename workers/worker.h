@@ -23,8 +23,8 @@ struct WorkerOptions {
   std::string scratch;
   std::string blobs;  ///< the server's blob folder, if on the same disk as `scratch`; empty: blobs are streamed
   int64_t cache_bytes = int64_t{8} << 30;
-  int64_t known_steps_bytes = int64_t{64} << 20;  ///< memory for cached step results (shared_step_cache.h); 0: none
-  int64_t min_free_bytes = int64_t{64} << 20;     ///< minimum free space of the scratch disk to accept tasks
+  int64_t step_cache_bytes = int64_t{64} << 20;  ///< memory for cached step results (shared_step_cache.h); 0: none
+  int64_t min_free_bytes = int64_t{64} << 20;    ///< minimum free space of the scratch disk to accept tasks
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
   /// How long the server holds a lease request when it has no task. Draining an idle worker takes up to this time.

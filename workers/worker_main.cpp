@@ -202,7 +202,7 @@ int main(int argc, char** argv) {
   app.add_option("--cache-bytes", flags.options.cache_bytes, "Limit of the blob cache, e.g. 8GiB")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
-  app.add_option("--known-steps", flags.options.known_steps_bytes,
+  app.add_option("--step-cache,--known-steps", flags.options.step_cache_bytes,
                  "Memory for schedules, objects and linked code of small models, reused for later models with the same "
                  "layers, e.g. 64MiB; 0: off")
       ->check(CLI::Range(0.0, 1e12))

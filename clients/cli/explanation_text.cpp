@@ -149,7 +149,7 @@ std::string fusionTable(const v1::GraphReport& report) {
 
 std::string openChoiceTable(const v1::GraphReport& report) {
   std::vector<std::vector<std::string>> rows;
-  for (const v1::OpenChoice& open : compiler::ambiguousChoices(report)) {
+  for (const v1::AmbiguousChoice& open : compiler::ambiguousChoices(report)) {
     std::vector<std::string> row = openChoiceCells(open);
     row.insert(row.begin() + 4, absl::StrFormat("%.1f", open.possible_gain_us()));
     rows.push_back(std::move(row));
@@ -214,17 +214,17 @@ std::vector<std::string> fusionCells(const v1::FusionProfit& profit) {
           absl::StrCat(profit.saved_launches()),
           absl::StrFormat("%.1f", profit.profit_us()),
           priced(profit.fused_us()),
-          priced(profit.apart_us())};
+          priced(profit.separate_us())};
 }
 
 std::vector<std::string> openChoiceHeader() { return {"KIND", "CHOSEN", "PRICE us", "OTHER us", "OTHER", "WHERE"}; }
 
-std::vector<std::string> openChoiceCells(const v1::OpenChoice& open) {
+std::vector<std::string> openChoiceCells(const v1::AmbiguousChoice& open) {
   const v1::Choice& first = open.choices(0);
   const std::string more = andMore(open.choices_size() - 1);
   return {first.kind(),
           open.instead_of(),
-          absl::StrFormat("%.1f", open.price_us()),
+          absl::StrFormat("%.1f", open.cost_us()),
           absl::StrFormat("%.1f", open.alternative_us()),
           first.choice(),
           absl::StrCat(first.place(), more)};

@@ -19,6 +19,6 @@ std::vector<std::string> fusionCells(const v1::FusionProfit& profit);
 /// Columns of the table of open choices, whose predicted costs are too close to decide: kind, both alternatives with
 /// their costs, place.
 std::vector<std::string> openChoiceHeader();
-std::vector<std::string> openChoiceCells(const v1::OpenChoice& open);
+std::vector<std::string> openChoiceCells(const v1::AmbiguousChoice& open);
 
 }  // namespace tessera::client

@@ -58,11 +58,11 @@ TEST(ExplanationText, ShowsChoicesThatPricesDoNotSettle) {
     choice.set_kind("algorithm");
     choice.set_place(place);
     choice.set_choice("direct");
-    choice.set_price_us(100);
+    choice.set_cost_us(100);
     choice.set_error(0.1);
     v1::Choice::Alternative& other = *choice.add_alternatives();
     other.set_choice("winograd-2x2");
-    other.set_price_us(104);
+    other.set_cost_us(104);
   }
   EXPECT_THAT(explanationText(explanation, false),
               testing::ContainsRegex("algorithm +direct +200.0 +208.0 +32.8 +winograd-2x2 +conv1 and 1 more"));
@@ -80,7 +80,7 @@ TEST(ExplanationText, ShowsFusionsByThePeakAndAsPriced) {
   profit.set_repeated_flops(30'000);
   profit.set_saved_launches(1);
   profit.set_profit_us(-12.5);
-  profit.set_apart_us(40.25);
+  profit.set_separate_us(40.25);
   const std::string text = explanationText(explanation, false);
   EXPECT_THAT(text, HasSubstr("FUSIONS"));
   EXPECT_THAT(text, testing::ContainsRegex("declined +One\\+Many +1.250 +0.03 +1 +-12.5 +- +40.2 +repeat +scale"));

@@ -27,7 +27,8 @@ namespace {
 using RecordStub = v1::RecordService::Stub;
 
 constexpr char kFields[] =
-    "id, workload, summary, target, chip, host, job, artifact, mode, method, outcome, validation, threads, trial, "
+    "id, workload, summary, operators, target, chip, host, job, artifact, mode, method, outcome, validation, threads, "
+    "trial, "
     "median_ms, speed, create_time";
 
 double gflops(const v1::TuningRecord& record) {

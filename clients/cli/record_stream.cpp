@@ -10,6 +10,7 @@
 #include "clients/cli/metaschedule.h"
 #include "clients/cli/output.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/messages/former_names.h"
 
 namespace tessera::client {
 namespace {
@@ -55,7 +56,7 @@ absl::Status sendFile(Sender& sender, const std::string& path, std::istream& in)
   std::string text;
   for (int64_t number = 1; std::getline(in, text); ++number) {
     if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto parsed = google::protobuf::util::JsonStringToMessage(text, sender.add());
+    const auto parsed = google::protobuf::util::JsonStringToMessage(withPresentNamesInJson(text), sender.add());
     if (!parsed.ok()) {
       sender.sendAllButLast();
       return absl::InvalidArgumentError(absl::StrCat(path, ":", number, ": this line is no tuning record (",

@@ -60,7 +60,7 @@ int showDescribed(const CommandLine& line, const std::string& name) {
   if (!target.ok()) return reportError(target.status(), line.json);
   const std::vector<v1::Intrinsic> instructions = compiler::instructionsOf(*target);
   if (line.json) {
-    *target->mutable_prices() = compiler::completedTarget(*target).prices();
+    *target->mutable_cost_parameters() = compiler::completedTarget(*target).cost_parameters();
     target->mutable_intrinsics()->Assign(instructions.begin(), instructions.end());
     std::cout << toJson(*target) << "\n";
     return kExitOk;

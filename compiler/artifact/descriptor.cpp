@@ -131,7 +131,7 @@ class Tables {
     for (int s = 0; s < plan.steps_size(); ++s)
       steps.push_back(stepEntry(plan, plan.steps(s), iterations[static_cast<size_t>(s)]));
     for (const v1::StepLoop& loop : plan.loops()) loops.push_back(loopEntry(loop));
-    for (const v1::ArenaPlace& place : plan.arena()) {
+    for (const v1::ArenaAllocation& place : plan.arena()) {
       places.push_back(llvm::ConstantStruct::get(place_, {int64(place.offset()), int64(place.size_bytes()),
                                                           int32(place.first_step()), int32(place.last_step())}));
     }
@@ -172,7 +172,7 @@ class Tables {
     }
     return llvm::ConstantStruct::get(
         loop_,
-        {int32(loop.first_step()), int32(loop.last_step()), int64(loop.most_iterations()),
+        {int32(loop.first_step()), int32(loop.last_step()), int64(loop.max_iterations()),
          int32(loop.has_trip_count() ? loop.trip_count() : -1),
          int32(loop.has_initial_condition() ? loop.initial_condition() : -1),
          int32(loop.has_condition() ? loop.condition() : -1), int32(loop.has_iteration() ? loop.iteration() : -1),

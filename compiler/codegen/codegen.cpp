@@ -117,7 +117,7 @@ std::vector<v1::Schedule> seedSchedules(const v1::BuildUnit& unit) {
     if (form.ok() && seen.insert(printSchedule(*form)).second) forms.push_back(*std::move(form));
   };
   v1::BuildUnit family = unit;
-  family.clear_prices();
+  family.clear_cost_parameters();
   family.clear_memory();
   add(family, {});
   for (const ScheduleRequest& request : requests) add(unit, request);

@@ -101,7 +101,7 @@ absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
   *target.mutable_memory() = unit.memory();
   *target.mutable_units() = unit.units();
   *target.mutable_intrinsics() = emittable(unit, triple);
-  *target.mutable_prices() = unit.prices();
+  *target.mutable_cost_parameters() = unit.cost_parameters();
   return Chip(target, target.intrinsics());
 }
 

@@ -219,6 +219,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     if (check && check->lost()) sayWhatIsLost(*check->lost(), *graph->plan.mutable_report());
     if (check) graph->plan.mutable_report()->mutable_verified()->Assign(check->steps().begin(), check->steps().end());
     graph->plan.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
+    result.shapes.merge(graph->shapes);
     TESSERA_RETURN_IF_ERROR(merger.add(*std::move(graph), bindings.text()));
     result.plan_ms += graph_time.ms();
     finished("merge-variants");

@@ -41,10 +41,11 @@ struct PlanRequest {
 
 struct PlanResult {
   v1::Plan plan;
-  std::vector<v1::BuildUnit> units;         ///< one per distinct workload, in the order of Plan.workloads
-  bool has_weights = false;                 ///< whether weights_path was written
-  v1::GraphView model;                      ///< the model's own nodes, as the first variant has them
-  std::vector<v1::OperatorNest> operators;  ///< loop nests of `model`, likewise
+  std::vector<v1::BuildUnit> units;                 ///< one per distinct workload, in the order of Plan.workloads
+  std::map<std::string, v1::WorkloadShape> shapes;  ///< by workload hash
+  bool has_weights = false;                         ///< whether weights_path was written
+  v1::GraphView model;                              ///< the model's own nodes, as the first variant has them
+  std::vector<v1::OperatorNest> operators;          ///< loop nests of `model`, likewise
   double import_ms = 0;
   double plan_ms = 0;
 };

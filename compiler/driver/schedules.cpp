@@ -42,7 +42,7 @@ v1::BuildUnit Schedules::unitOf(const v1::Workload& workload) const {
   *unit.mutable_registers() = target_.registers();
   *unit.mutable_memory() = target_.memory();
   *unit.mutable_units() = target_.units();
-  *unit.mutable_prices() = target_.prices();
+  *unit.mutable_cost_parameters() = target_.cost_parameters();
   unit.set_family(target_.family());
   *unit.mutable_intrinsics() = usableInstructions(target_);
   unit.set_verify(spec_.options().verify());

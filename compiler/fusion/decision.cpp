@@ -26,27 +26,28 @@ double onceSeconds(const Chain& chain, const Chip& chip) {
     if (!chain.isIntermediate(static_cast<int>(t))) bytes += wholeBytes(chain, static_cast<int>(t));
   for (const Member& member : chain.members)
     if (!chain.isIntermediate(member.output)) written += wholeBytes(chain, member.output);
-  return (bytes + (chip.prices().memory().written_passes() - 1) * written) / rateOf(chip, bytes);
+  return (bytes + (chip.costParameters().memory().transfers_per_written_line() - 1) * written) / rateOf(chip, bytes);
 }
 
 /// Returns the seconds of pure data movement: in separate steps, or `slices` times the need of one slice.
 double moveSeconds(const Chain& chain, const Chip& chip, const Between& between, const SlicePlan* slices) {
-  const v1::Prices::Copies& prices = chip.prices().copies();
-  const double step = chip.seconds(chip.prices().steps().phase_cycles()),
-               nest = chip.seconds(chip.prices().steps().nest_cycles());
+  const v1::CostParameters::Copies& parameters = chip.costParameters().copies();
+  const double step = chip.seconds(chip.costParameters().overheads().phase_cycles()),
+               nest = chip.seconds(chip.costParameters().overheads().nest_cycles());
   double seconds = 0;
   for (const Moved& moved : between.moved) {
     const auto bytes = static_cast<double>(chain.tensors[moved.tensor].element_bytes);
     if (!slices) {
       const double elements = wholeBytes(chain, moved.tensor) / bytes;
-      seconds += step + elements * (moved.turned ? prices.turn_cycles() : prices.copy_cycles()) / chip.hertz();
+      seconds +=
+          step + elements * (moved.turned ? parameters.transpose_cycles() : parameters.copy_cycles()) / chip.hertz();
       continue;
     }
     const auto elements = static_cast<double>(footprint(chain, moved.tensor, slices->tiles) * slices->slices);
     const bool back = moved.tensor == chain.members.back().output;
-    const double cycles = !moved.turned ? prices.slice_copy_cycles()
-                          : back        ? prices.slice_turn_back_cycles()
-                                        : prices.slice_turn_cycles();
+    const double cycles = !moved.turned ? parameters.slice_copy_cycles()
+                          : back        ? parameters.slice_transpose_store_cycles()
+                                        : parameters.slice_transpose_cycles();
     seconds += static_cast<double>(slices->slices) * nest + elements * cycles / chip.hertz();
   }
   return seconds;
@@ -75,7 +76,7 @@ struct Apart {
 /// Prices the members one after another, each with the blocks of its own best plan.
 Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& between, double capacity,
             double intermediate_bytes, UnfusedTraffic& alone) {
-  const v1::Prices::Memory& prices = chip.prices().memory();
+  const v1::CostParameters::Memory& parameters = chip.costParameters().memory();
   const double far = chip.bytesPerSecond(chip.level(level + 1));
   const std::vector<Chain> parts = unfused(chain);
   Apart result{0, 0, {}};
@@ -91,18 +92,18 @@ Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& b
       // the far level.
       const double rate =
           chain.isIntermediate(original) ? std::min(far, rateOf(chip, wholeBytes(chain, original))) : far;
-      transfer += (original == member.output ? prices.written_passes() : 1) * moved / rate;
+      transfer += (original == member.output ? parameters.transfers_per_written_line() : 1) * moved / rate;
       result.bytes += moved;
     }
     // Blocks cannot avoid loading each operand once from its initial level.
     transfer = std::max(transfer, onceSeconds(parts[p], chip));
-    result.seconds += elapsed(flopsOf(parts[p]) / chip.operationsPerSecond(), transfer, prices.exposed_share());
+    result.seconds += elapsed(flopsOf(parts[p]) / chip.operationsPerSecond(), transfer, parameters.exposed_share());
   }
   // The operators in between pass over the intermediate, and every member and operator is a step with a phase.
   result.seconds += between.passes * intermediate_bytes / rateOf(chip, intermediate_bytes);
   result.seconds += between.flops / chip.operationsPerSecond();
-  result.seconds +=
-      chip.seconds(chip.prices().steps().phase_cycles()) * (static_cast<double>(parts.size()) - 1 + between.steps);
+  result.seconds += chip.seconds(chip.costParameters().overheads().phase_cycles()) *
+                    (static_cast<double>(parts.size()) - 1 + between.steps);
   return result;
 }
 
@@ -143,8 +144,8 @@ absl::StatusOr<std::vector<double>> UnfusedTraffic::of(const Chain& one, double 
 }
 
 double roundTripSeconds(const Chip& chip, double bytes) {
-  return chip.seconds(chip.prices().steps().phase_cycles()) +
-         (chip.prices().memory().written_passes() + 1) * bytes / rateOf(chip, bytes);
+  return chip.seconds(chip.costParameters().overheads().phase_cycles()) +
+         (chip.costParameters().memory().transfers_per_written_line() + 1) * bytes / rateOf(chip, bytes);
 }
 
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
@@ -159,7 +160,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   // Slices live in the largest memory level that one core owns.
   const size_t level = *own;
   const Chip::Level& memory = chip.level(level);
-  const v1::Prices::Memory& prices = chip.prices().memory();
+  const v1::CostParameters::Memory& parameters = chip.costParameters().memory();
   const double intermediate_bytes = intermediateBytes(chain), capacity = static_cast<double>(chip.heldBytes(memory));
   UnfusedTraffic own_members;
   Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes, known ? *known : own_members);
@@ -184,16 +185,17 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const double idle = slices->idle, kept = between.kept ? between.kept(slices->tiles) : 1;
   // The slices' own time, but at least one load of every operand, plus the passes of operators in between, which run in
   // the near level. Idle cores prolong everything.
-  decision.fused_seconds = std::max(kept * slices->seconds, elapsed(kept * slices->flops / chip.operationsPerSecond(),
-                                                                    onceSeconds(chain, chip), prices.exposed_share())) +
-                           idle * kept *
-                               (between.passes * intermediate_bytes / chip.bytesPerSecond(memory) +
-                                between.flops / chip.operationsPerSecond());
+  decision.fused_seconds =
+      std::max(kept * slices->seconds, elapsed(kept * slices->flops / chip.operationsPerSecond(),
+                                               onceSeconds(chain, chip), parameters.exposed_share())) +
+      idle * kept *
+          (between.passes * intermediate_bytes / chip.bytesPerSecond(memory) +
+           between.flops / chip.operationsPerSecond());
   decision.fused_seconds += idle * moveSeconds(chain, chip, between, &*slices);
   // Intermediates with other readers are written to memory as well.
   for (const int tensor : between.left) {
     const double bytes = wholeBytes(chain, tensor);
-    decision.fused_seconds += idle * prices.written_passes() * bytes / rateOf(chip, bytes);
+    decision.fused_seconds += idle * parameters.transfers_per_written_line() * bytes / rateOf(chip, bytes);
     decision.fused_bytes += bytes;
   }
   std::string note;
@@ -224,8 +226,8 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
     absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
                     " with a running maximum and sum");
   // Recomputed or kept halos make the price less certain, so a larger gain is required.
-  decision.least = again > 1e-3 || slices->part > 1 ? chip.prices().gains().overlapping_share()
-                                                    : chip.prices().gains().slices_share();
+  decision.least = again > 1e-3 || slices->part > 1 ? chip.costParameters().gains().overlapping_share()
+                                                    : chip.costParameters().gains().slices_share();
   conclude(decision, what, note);
   decision.slices = *std::move(slices);
   return decision;

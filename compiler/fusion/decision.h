@@ -45,7 +45,7 @@ struct Between {
 /// Whether to fuse a chain, with the figures.
 struct ChainDecision {
   bool fuse = false;
-  double least = 0;    ///< required gain as a fraction of the unfused seconds, see v1::Prices::Gains
+  double least = 0;    ///< required gain as a fraction of the unfused seconds, see v1::CostParameters::Gains
   std::string reason;  ///< one sentence with numbers
   std::string level;   ///< name of the memory level that holds the blocks
   double fused_seconds = 0, unfused_seconds = 0;

@@ -35,12 +35,12 @@ TEST(ChainDecision, PricesAreTheChips) {
   const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
   v1::Target target = serverCore();
   auto usual = decideSlices(chain, cut, Chip(target), {6, 1});
-  target.mutable_prices()->mutable_steps()->set_phase_cycles(0);
-  target.mutable_prices()->mutable_memory()->set_written_passes(1);
+  target.mutable_cost_parameters()->mutable_overheads()->set_phase_cycles(0);
+  target.mutable_cost_parameters()->mutable_memory()->set_transfers_per_written_line(1);
   auto cheap = decideSlices(chain, cut, Chip(target), {6, 1});
   ASSERT_TRUE(usual.ok() && cheap.ok());
   EXPECT_LT(cheap->unfused_seconds, usual->unfused_seconds - 2e-6);
-  target.mutable_prices()->mutable_steps()->set_nest_cycles(1e6);
+  target.mutable_cost_parameters()->mutable_overheads()->set_nest_cycles(1e6);
   auto dear = decideSlices(chain, cut, Chip(target), {6, 1});
   ASSERT_TRUE(dear.ok());
   EXPECT_FALSE(dear->fuse) << dear->reason;
@@ -52,7 +52,7 @@ TEST(ChainDecision, TheChipSaysWhatGainIsWorthIt) {
   const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
   v1::Target target = serverCore();
   const auto usual = decideSlices(chain, cut, Chip(target), {6, 1});
-  target.mutable_prices()->mutable_gains()->set_slices_share(1);
+  target.mutable_cost_parameters()->mutable_gains()->set_slices_share(1);
   const auto never = decideSlices(chain, cut, Chip(target), {6, 1});
   ASSERT_TRUE(usual.ok() && never.ok());
   EXPECT_TRUE(usual->fuse) << usual->reason;

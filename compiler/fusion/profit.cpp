@@ -58,7 +58,7 @@ const char* countOf(const GraphNode& node) { return node.inputs.size() > 1 ? "Ma
 PeakMachine peakOf(const Chip& chip) {
   return {.bytes_per_second = chip.bytesPerSecond(chip.levels().back()),
           .flops_per_second = chip.operationsPerSecond() * chip.cores(),
-          .launch_seconds = chip.seconds(chip.prices().steps().phase_cycles())};
+          .launch_seconds = chip.seconds(chip.costParameters().overheads().phase_cycles())};
 }
 
 Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const std::vector<Kernel>& kernels,

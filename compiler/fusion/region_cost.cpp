@@ -21,8 +21,8 @@ class RegionCost {
         nodes_(nodes),
         chip_(chip),
         far_(chip.level(far)),
-        exposed_(chip.prices().memory().exposed_share()),
-        nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {
+        exposed_(chip.costParameters().memory().exposed_share()),
+        nest_seconds_(chip.seconds(chip.costParameters().overheads().nest_cycles())) {
     for (int n : nodes)
       for (const GraphNode::Input& input : graph.nodes[n].inputs) touched_.insert(input.tensor);
     for (int n : nodes) touched_.insert(graph.nodes[n].output);
@@ -169,10 +169,10 @@ class RegionCost {
       moved += 2 * kept * element;
       moves += kept > 0 ? 1 : 0;
     }
-    const v1::Prices::Steps& prices = chip_.prices().steps();
-    result.seconds = chip_.seconds(prices.slice_cycles()) +
+    const v1::CostParameters::Overheads& parameters = chip_.costParameters().overheads();
+    result.seconds = chip_.seconds(parameters.slice_cycles()) +
                      nest_seconds_ * static_cast<double>(nodes_.size() + static_cast<size_t>(moves)) +
-                     chip_.seconds(prices.run_cycles()) * runs +
+                     chip_.seconds(parameters.run_cycles()) * runs +
                      elapsed(compute, result.bytes / chip_.bytesPerSecond(far_), exposed_) +
                      moved / chip_.bytesPerSecond(memory);
     return result;

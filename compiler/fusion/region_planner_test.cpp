@@ -24,7 +24,7 @@ struct Setting {
 
   Chip chip() const { return Chip(target); }
   void setLine(int bytes) { target.mutable_memory(static_cast<int>(levels.far))->set_line_bytes(bytes); }
-  v1::Prices::Steps& steps() { return *target.mutable_prices()->mutable_steps(); }
+  v1::CostParameters::Overheads& steps() { return *target.mutable_cost_parameters()->mutable_overheads(); }
 };
 
 /// Data sheet of an accelerator with the near memory of the TLF text, all of it available to slices.
@@ -36,7 +36,7 @@ Setting sixteenMegabytes() {
   setting.steps().set_nest_cycles(2000);
   setting.steps().set_slice_cycles(1000);
   setting.steps().set_run_cycles(0);
-  setting.target.mutable_prices()->mutable_memory()->set_held_share(1);
+  setting.target.mutable_cost_parameters()->mutable_memory()->set_resident_share(1);
   return setting;
 }
 

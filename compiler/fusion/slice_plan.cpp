@@ -107,11 +107,11 @@ class Slicer {
         cut_(cut),
         chip_(chip),
         needs_(needs),
-        prices_(chip.prices().memory()),
+        parameters_(chip.costParameters().memory()),
         capacity_(static_cast<double>(chip.heldBytes(chip.level(level)))),
         into_(chip.bytesPerSecond(chip.level(level + 1))),
         out_(chip.bytesPerSecond(chip.level(level))),
-        nest_seconds_(chip.seconds(chip.prices().steps().nest_cycles())) {
+        nest_seconds_(chip.seconds(chip.costParameters().overheads().nest_cycles())) {
     std::ranges::copy_if(cut, std::back_inserter(separating_), [&](int loop) { return isSeparating(chain, loop); });
   }
 
@@ -144,11 +144,11 @@ class Slicer {
       plan.volume_bytes += volumes[m];
       // Volumes count writes once.
       const int output = chain_.members[m].output;
-      const double written = chain_.isIntermediate(output)
-                                 ? 0
-                                 : (prices_.written_passes() - 1) * bytesOf(chain_, output, wholeTiles(chain_));
+      const double written = chain_.isIntermediate(output) ? 0
+                                                           : (parameters_.transfers_per_written_line() - 1) *
+                                                                 bytesOf(chain_, output, wholeTiles(chain_));
       plan.seconds += elapsed(flops / chip_.operationsPerSecond(), (volumes[m] + written) / into_,
-                              plan.ahead ? prices_.exposed_ahead_share() : prices_.exposed_share());
+                              plan.ahead ? parameters_.exposed_prefetched_share() : parameters_.exposed_share());
     }
     // Fixed costs per slice and block.
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
@@ -280,7 +280,7 @@ class Slicer {
       if (chain_.accesses(static_cast<int>(t), innermost))
         plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
     // Part of the capacity is left to the streamed operands.
-    if (plan.held_bytes > (1 - prices_.streamed_share()) * capacity_) return {};
+    if (plan.held_bytes > (1 - parameters_.streamed_share()) * capacity_) return {};
     std::vector<double> volumes;
     for (const Member& member : chain_.members) {
       double moved = 0;
@@ -295,7 +295,7 @@ class Slicer {
   const std::vector<int>& cut_;
   const Chip& chip_;
   const SliceNeeds& needs_;
-  const v1::Prices::Memory& prices_;
+  const v1::CostParameters::Memory& parameters_;
   double capacity_;    ///< bytes that a slice may take
   double into_, out_;  ///< bytes a second into the level, and out of it
   double nest_seconds_;
@@ -307,7 +307,7 @@ class Slicer {
 std::vector<int64_t> blocksOf(const Chain& chain, int running, const Chip& chip) {
   if (running < 0) return {};
   Loop loop = chain.loops[running];
-  loop.min_tile = chip.prices().products().least_running_block();
+  loop.min_tile = chip.costParameters().products().min_running_softmax_block();
   loop.multiple = 64;
   return sizesOf(loop);
 }

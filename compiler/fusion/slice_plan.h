@@ -53,7 +53,7 @@ struct SliceNeeds {
 };
 
 /// Returns the seconds for `compute` seconds of arithmetic and `transfer` seconds of movement. The longer one hides all
-/// but a fraction of the shorter one, given by v1::Prices.Memory.
+/// but a fraction of the shorter one, given by v1::CostParameters.Memory.
 double elapsed(double compute, double transfer, double exposed);
 
 /// Loop nests of a block of an online softmax in addition to the members': to scale the sums and the partial result,

@@ -87,10 +87,10 @@ absl::Status GraphChoices::finish() {
   return absl::OkStatus();
 }
 
-void addAlternative(v1::Choice& made, const std::string& choice, double price_us) {
+void addAlternative(v1::Choice& made, const std::string& choice, double cost_us) {
   v1::Choice::Alternative& other = *made.add_alternatives();
   other.set_choice(choice);
-  other.set_price_us(price_us);
+  other.set_cost_us(cost_us);
 }
 
 }  // namespace tessera::compiler

@@ -65,6 +65,6 @@ class GraphChoices {
 };
 
 /// Adds a value that a pin could have instead, with its predicted time in microseconds.
-void addAlternative(v1::Choice& made, const std::string& choice, double price_us);
+void addAlternative(v1::Choice& made, const std::string& choice, double cost_us);
 
 }  // namespace tessera::compiler

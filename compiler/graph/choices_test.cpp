@@ -47,10 +47,10 @@ class ChoicesTest : public PlanTest {
     std::map<std::string, int> tried;
     for (const v1::Choice& made : free.plan.report().choices()) {
       for (const v1::Choice::Alternative& other : made.alternatives()) {
-        EXPECT_GT(made.price_us(), 0) << made.kind() << " " << made.place();
+        EXPECT_GT(made.cost_us(), 0) << made.kind() << " " << made.place();
         EXPECT_GT(made.error(), 0) << made.kind() << " " << made.place();
         EXPECT_NE(other.choice(), made.choice()) << made.place();
-        EXPECT_GT(other.price_us(), 0) << other.choice() << " at " << made.place();
+        EXPECT_GT(other.cost_us(), 0) << other.choice() << " at " << made.place();
         v1::Choice pin;
         pin.set_kind(made.kind());
         pin.set_place(made.place());
@@ -93,14 +93,14 @@ TEST_F(ChoicesTest, WhatIsDisplacedIsInThePrice) {
   double gains = 0;
   for (const v1::Choice& made : choices)
     if (made.kind() == "fuse-chain" && made.choice() == kFused)
-      gains += made.alternatives(0).price_us() - made.price_us();
+      gains += made.alternatives(0).cost_us() - made.cost_us();
   ASSERT_GT(gains, 0) << "nothing was fused";
   int beside = 0;
   for (const v1::Choice& made : choices) {
     if (made.kind() != "fuse-chain" || made.choice() == kFused || made.alternatives().empty()) continue;
     for (const v1::Decision& decision : free.plan.report().decisions())
       if (decision.place() == made.place() && decision.kind() == made.kind())
-        beside += made.alternatives(0).price_us() > decision.profit().fused_us();
+        beside += made.alternatives(0).cost_us() > decision.profit().fused_us();
   }
   EXPECT_GT(beside, 0);
 }

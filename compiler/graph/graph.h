@@ -31,6 +31,7 @@ struct PlannedGraph {
     std::vector<PlacedWeight> weights;
   };
   std::vector<PreparedWeight> prepared = {};
+  std::map<std::string, v1::WorkloadShape> shapes = {};       ///< by workload hash; of the main plan's workloads
   std::map<std::string, std::vector<v1::Choice>> fused = {};  ///< workload hash -> the choices that led to its slices
 };
 

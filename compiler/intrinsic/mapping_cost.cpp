@@ -54,7 +54,7 @@ int64_t unitsOf(const v1::Intrinsic& intrinsic, const v1::Target& target) {
 double narrowest(double width, const v1::Intrinsic& intrinsic, const v1::Target& target) {
   for (const Stop& stop : routeOf(intrinsic, 0).out) {
     for (const v1::MemoryLevel& level : target.memory()) {
-      if (level.name() != stop.memory || !level.beside_inner()) continue;
+      if (level.name() != stop.memory || !level.peer_of_inner()) continue;
       const double passes = std::min(level.bandwidth_bytes_per_cycle(), writeBandwidth(level));
       if (passes > 0) width = width > 0 ? std::min(width, passes) : passes;
     }
@@ -109,7 +109,7 @@ std::vector<Stage> costLevelsOf(const v1::Intrinsic& intrinsic, const v1::Target
   std::vector<Stage> stages = {inner};
   for (const v1::MemoryLevel& level : target.memory()) {
     const bool last = &level == &target.memory(target.memory_size() - 1);
-    if (!last && (homes.contains(level.name()) || level.beside_inner())) continue;
+    if (!last && (homes.contains(level.name()) || level.peer_of_inner())) continue;
     // This level's bandwidth is that of moves into the level inside of it.
     stages.back().in_bandwidth = level.bandwidth_bytes_per_cycle();
     stages.back().out_bandwidth = writeBandwidth(level);

@@ -21,7 +21,7 @@ struct Stage {
   std::vector<int64_t> capacities;    ///< bytes, per entry of `memories`; -1: unknown
   /// Bytes per cycle, per entry of `memories`: the rate at which operands are written there. For the result at level 0,
   /// the rate at which it is read out. If the result leaves through memories that are no level of the model
-  /// (MemoryLevel.beside_inner), the least of their rates counts, too. 0: not described.
+  /// (MemoryLevel.peer_of_inner), the least of their rates counts, too. 0: not described.
   std::vector<double> widths;
   /// Per operand: whether blocks have the instruction's layout here, including padding. Otherwise (in memories that no
   /// statement names, and where the tensors are) elements are in the operator's layout.

@@ -34,7 +34,7 @@ std::string describe(const Measured& measured, const std::string& when) {
   for (const CostParameterText& price : costParametersOf(measured.target))
     if (!price.own) kept.push_back(absl::StrCat(price.field, " ", price.value));
   if (!kept.empty()) {
-    std::vector<std::string>& lines = comments["prices"];
+    std::vector<std::string>& lines = comments["cost_parameters"];
     lines.emplace_back("Not measured, and so as the family has them (what code of the compiler itself costs):");
     for (const std::string& price : kept) lines.push_back("  " + price);
   }

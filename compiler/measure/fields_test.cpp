@@ -16,15 +16,15 @@ TEST(Fields, NumbersGoWhereTheyBelong) {
   setField(target, "memory[1].bandwidth_bytes_per_cycle", 31.5);
   setField(target, "units[0].loads_per_cycle", 1.6);
   setField(target, "units[0].instructions_per_cycle", 0.2);
-  setField(target, "prices.steps.phase_cycles", 1234.5);
-  setField(target, "prices.fetches.streams", 8.4);
+  setField(target, "cost_parameters.overheads.phase_cycles", 1234.5);
+  setField(target, "cost_parameters.prefetching.streams", 8.4);
   EXPECT_EQ(target.memory(1).bandwidth_bytes_per_cycle(), 31.5);
   EXPECT_EQ(target.memory(0).bandwidth_bytes_per_cycle(),
             findBuiltinTarget("znver4")->memory(0).bandwidth_bytes_per_cycle());
   EXPECT_EQ(target.units(0).loads_per_cycle(), 2);
   EXPECT_EQ(target.units(0).instructions_per_cycle(), 1) << "none at all is no rate";
-  EXPECT_EQ(target.prices().steps().phase_cycles(), 1234.5);
-  EXPECT_EQ(target.prices().fetches().streams(), 8);
+  EXPECT_EQ(target.cost_parameters().overheads().phase_cycles(), 1234.5);
+  EXPECT_EQ(target.cost_parameters().prefetching().streams(), 8);
 }
 
 TEST(Fields, CommentsStandBeforeTheirFieldsAndChangeNothing) {
@@ -43,7 +43,7 @@ TEST(Fields, CommentsStandBeforeTheirFieldsAndChangeNothing) {
 
 TEST(Description, SaysHowAndHowNoisyAndWhatIsTheFamilys) {
   Measured measured{.target = *findBuiltinTarget("cascadelake")};
-  measured.target.mutable_prices()->mutable_steps()->set_phase_cycles(3000);
+  measured.target.mutable_cost_parameters()->mutable_overheads()->set_phase_cycles(3000);
   measured.figures = {
       {.field = "units[0].frequency_ghz", .unit = "GHz", .how = "by counting", .value = {2.5, 0.01}, .repetitions = 9},
       {.field = "memory[0].bandwidth_bytes_per_cycle",
@@ -57,13 +57,13 @@ TEST(Description, SaysHowAndHowNoisyAndWhatIsTheFamilys) {
        .cores = 4,
        .value = {90, 1},
        .repetitions = 9},
-      {.field = "prices.steps.phase_cycles",
+      {.field = "cost_parameters.overheads.phase_cycles",
        .unit = "cycles",
        .how = "by waiting",
        .value = {3000, 1},
        .repetitions = 9,
        .away = 0.5}};
-  measured.left = {"prices.steps.run_cycles: not above the noise"};
+  measured.left = {"cost_parameters.overheads.run_cycles: not above the noise"};
   const std::string text = describe(measured, "Monday");
   const auto read = parseTarget(text);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -71,7 +71,8 @@ TEST(Description, SaysHowAndHowNoisyAndWhatIsTheFamilys) {
   for (const char* part :
        {"on Monday", "  # Measured: by counting.\n  # 2.5 GHz (median of 9, deviation 0.4 %).\n  frequency_ghz: ",
         "deviation 20.0 %; NOISY).\n  # Each of 4 cores at once: 90 bytes a cycle (median of 9, deviation 1.1 %).\n",
-        "BUSY MACHINE: others had 50 % of its time", "  steps.nest_cycles 1080", "# Left out: prices.steps.run_cycles"})
+        "BUSY MACHINE: others had 50 % of its time", "  overheads.nest_cycles 1080",
+        "# Left out: cost_parameters.overheads.run_cycles"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, Not(HasSubstr("  steps.phase_cycles "))) << "it was measured";
 }

@@ -49,9 +49,9 @@ TEST(Measure, FiguresThatAMachineCanHave) {
   EXPECT_LE(chip.multiplyAddLatency(), 60);
   EXPECT_GT(chip.instructionsPerCycle(), 0);
   EXPECT_GT(chip.loadsPerCycle(), 0);
-  const v1::Prices& prices = chip.prices();
-  EXPECT_GT(prices.memory().written_passes(), 0);
-  EXPECT_GT(prices.steps().phase_cycles(), 0);
+  const v1::CostParameters& parameters = chip.costParameters();
+  EXPECT_GT(parameters.memory().transfers_per_written_line(), 0);
+  EXPECT_GT(parameters.overheads().phase_cycles(), 0);
   for (const Chip::Level& level : chip.levels()) EXPECT_GT(level.sustained_per_cycle, 0) << level.name;
 }
 
@@ -68,7 +68,7 @@ TEST(Measure, EveryFigureHasItsNoiseAndItsPlace) {
   EXPECT_GE(places.size(), 20u);
   for (const auto& [place, times] : places) EXPECT_EQ(times, 1) << place;
   for (const char* place : {"units[0].frequency_ghz", "units[0].ops_per_cycle", "memory[0].bandwidth_bytes_per_cycle",
-                            "prices.steps.phase_cycles", "prices.copies.turn_cycles"})
+                            "cost_parameters.overheads.phase_cycles", "cost_parameters.copies.transpose_cycles"})
     EXPECT_TRUE(places.contains(place)) << place;
 }
 

@@ -139,7 +139,7 @@ class Plan {
              [](Values cycles) { return 1 / std::max(cycles[0], cycles[1]); });
     }
     if (!isOutermost(level)) return;
-    figure("prices.memory.written_passes", "passes",
+    figure("cost_parameters.memory.transfers_per_written_line", "passes",
            absl::StrCat("time to write ", sizeText(bytes), " over that to read it"), {write, read},
            [](Values cycles) { return std::max(1.0, cycles[0] / cycles[1]); });
   }
@@ -158,7 +158,7 @@ class Plan {
                              .context = nullptr});
         },
         Series::Where::kTeam);
-    figure("prices.steps.phase_cycles", "cycles",
+    figure("cost_parameters.overheads.phase_cycles", "cycles",
            absl::StrCat("the runtime's team of ", threads, " threads goes through phases of nothing"), {phase}, first);
     // Two rows of about 56 pixels from planes of 56 x 56, compared with the same bytes in order.
     constexpr int64_t kRun = 512 / kElement, kApart = 25 * kRun;
@@ -171,7 +171,7 @@ class Plan {
     const size_t ordered = timeCalls("runs in order", static_cast<double>(in_all), [this, in_all](int) {
       for (int64_t run = 0; run < in_all; ++run) run_.read(bench_.far(0, 1) + run * kRun, kRun, 1);
     });
-    figure("prices.steps.run_cycles", "cycles",
+    figure("cost_parameters.overheads.run_cycles", "cycles",
            absl::StrCat(runs, " runs of 512 bytes in ", sizeText(runs * kApart * kElement),
                         ", 12800 bytes apart, over the same bytes in order"),
            {apart, ordered}, [](Values cycles) { return cycles[0] - cycles[1]; });
@@ -187,10 +187,11 @@ class Plan {
     const std::string image = absl::StrCat(side, " x ", side, " elements");
     const size_t copied = timeCalls("copies", static_cast<double>(elements),
                                     [this, from, to, elements](int) { run_.copy(from, to, elements); });
-    figure("prices.copies.copy_cycles", "cycles an element", image + " of the last cache copied", {copied}, first);
+    figure("cost_parameters.copies.copy_cycles", "cycles an element", image + " of the last cache copied", {copied},
+           first);
     const size_t turned = timeCalls("copies turned", static_cast<double>(elements),
                                     [this, from, to, side](int) { run_.turn(from, side, to, side, side, side); });
-    figure("prices.copies.turn_cycles", "cycles an element",
+    figure("cost_parameters.copies.transpose_cycles", "cycles an element",
            image + " of the last cache turned, in squares of a vector's size", {turned}, first);
 
     const int64_t slices = side / kSlice;
@@ -207,23 +208,23 @@ class Plan {
       for (int64_t i = 0; i < slices * slices; ++i)
         run_.copy(from + i * kSlice * kSlice, bench_.near(0), kSlice * kSlice);
     });
-    figure("prices.copies.slice_copy_cycles", "cycles an element", of + "from the last cache to the near level",
-           {slice_copied}, first);
+    figure("cost_parameters.copies.slice_copy_cycles", "cycles an element",
+           of + "from the last cache to the near level", {slice_copied}, first);
     const size_t slice_turned = timeCalls("slices turned", moved, forSlices([this, side](float* far, float* near) {
                                             run_.turn(far, side, near, kSlice, kSlice, kSlice);
                                           }));
-    figure("prices.copies.slice_turn_cycles", "cycles an element", of + "from the last cache to the near level, turned",
-           {slice_turned}, first);
+    figure("cost_parameters.copies.slice_transpose_cycles", "cycles an element",
+           of + "from the last cache to the near level, turned", {slice_turned}, first);
     const size_t turned_back = timeCalls("slices turned back", moved, forSlices([this, side](float* far, float* near) {
                                            run_.turn(near, kSlice, far, side, kSlice, kSlice);
                                          }));
-    figure("prices.copies.slice_turn_back_cycles", "cycles an element",
+    figure("cost_parameters.copies.slice_transpose_store_cycles", "cycles an element",
            of + "from the near level to the last cache, turned", {turned_back}, first);
     const int64_t whole = side / run_.lanes * run_.lanes * side;
     const size_t scattered = timeCalls("single elements", static_cast<double>(whole), [this, from, side](int) {
       for (int64_t row = 0; row + run_.lanes <= side; row += run_.lanes) run_.storeLanes(from + row * side, side, side);
     });
-    figure("prices.copies.scatter_cycles", "cycles an element",
+    figure("cost_parameters.copies.scatter_cycles", "cycles an element",
            "single elements stored to the last cache, neighbours in rows that follow", {scattered}, first);
 
     // An operand in the second level, in panels of one vector's width.
@@ -233,7 +234,7 @@ class Plan {
       for (int64_t row = 0; row < depth; row += run_.lanes)
         run_.turn(from + row * depth, depth, panels + row * depth, run_.lanes, run_.lanes, depth);
     });
-    figure("prices.copies.pack_instructions", "instructions an element",
+    figure("cost_parameters.copies.pack_instructions", "instructions an element",
            absl::StrCat(depth, " x ", depth,
                         " elements of the second level turned into panels; cycles by instructions a cycle"),
            {packed, mixed_}, instructions);

@@ -26,10 +26,10 @@ double together(std::initializer_list<double> cycles) {
 
 class Pricer {
  public:
-  Pricer(const Plan& plan, const v1::Target& target, const v1::Prices::Threads& prices)
+  Pricer(const Plan& plan, const v1::Target& target, const v1::CostParameters::Threads& parameters)
       : plan_(plan),
         core_(target.units(0)),
-        prices_(prices),
+        parameters_(parameters),
         level_(target.memory(plan.level)),
         next_(target.memory(std::min(plan.level + 1, target.memory_size() - 1))),
         last_(target.memory(target.memory_size() - 1)) {
@@ -71,9 +71,9 @@ class Pricer {
     constexpr int64_t kRegistersAtOnce = 8;  // allocation unit of a thread's registers
     const int64_t each = (plan_.registers + kRegistersAtOnce - 1) / kRegistersAtOnce * kRegistersAtOnce;
     const int64_t shared =
-        (level_.capacity_bytes() + prices_.block_bytes()) / (plan_.sharedBytes() + prices_.block_bytes());
-    return std::max<int64_t>(1, std::min({shared, prices_.core_registers() / (each * plan_.threads()),
-                                          prices_.core_threads() / plan_.threads()}));
+        (level_.capacity_bytes() + parameters_.block_bytes()) / (plan_.sharedBytes() + parameters_.block_bytes());
+    return std::max<int64_t>(1, std::min({shared, parameters_.core_registers() / (each * plan_.threads()),
+                                          parameters_.core_threads() / plan_.threads()}));
   }
 
   /// Bytes moved and instructions executed by the copies of one block's stage.
@@ -100,10 +100,10 @@ class Pricer {
       // Written once, then loaded by each group that uses it.
       in_shared_ += bytes * (1 + (first ? plan_.groups_y : plan_.groups_x));
     }
-    double each = prices_.copy_instructions();
+    double each = parameters_.copy_instructions();
     if (!side.asynchronous) {
       waits_ = true;
-      each += prices_.element_instructions();
+      each += parameters_.element_instructions();
       // The first-level cache looks up one line per cycle.
       const double lines = row < kSectorBytes ? kSectorBytes * element / row : 2;
       lookups_ += static_cast<double>(side.copies * plan_.threads()) / static_cast<double>(warp_) * lines * within;
@@ -117,8 +117,8 @@ class Pricer {
   /// The time of a stage with `blocks` resident blocks.
   double stage(double blocks) const {
     const double per_call = calls() * plan_.steps * interval_;
-    const double instructions =
-        instructions_ + (prices_.stage_instructions() + calls() * plan_.steps) * static_cast<double>(plan_.threads());
+    const double instructions = instructions_ + (parameters_.stage_instructions() + calls() * plan_.steps) *
+                                                    static_cast<double>(plan_.threads());
     const double moving = blocks * moved_ / next_.bandwidth_bytes_per_cycle();
     const double busy = together({std::ceil(blocks * groups() / groups_at_once_) * per_call,
                                   blocks * in_shared_ / level_.bandwidth_bytes_per_cycle(), moving, blocks * lookups_,
@@ -128,7 +128,7 @@ class Pricer {
     // An asynchronous instruction works on one stage during the next stage's barrier.
     const double chain = plan_.readsShared()
                              ? plan_.steps * calls() * interval_ * std::ceil(groups() / groups_at_once_)
-                             : plan_.steps * (level_.latency_cycles() + multiplied) + prices_.stage_cycles();
+                             : plan_.steps * (level_.latency_cycles() + multiplied) + parameters_.stage_cycles();
     const double arrive = arrives();
     const int ahead = std::max(1, plan_.ahead());
     return std::max(busy, waits_ ? chain + arrive : std::max(chain, (arrive + moving) / ahead));
@@ -152,7 +152,7 @@ class Pricer {
       const double rows = step.at.first.empty() ? 1 : static_cast<double>(plan_.tileX()),
                    columns = step.at.second.empty() ? 1 : static_cast<double>(plan_.tileY());
       bytes += rows * columns * static_cast<double>(elementBytes(step.added->dtype));
-      instructions += rows * columns * prices_.copy_instructions();
+      instructions += rows * columns * parameters_.copy_instructions();
     }
     return bytes / next_.bandwidth_bytes_per_cycle() + instructions / core_.lanes();
   }
@@ -166,10 +166,10 @@ class Pricer {
     if (plan_.storesRows()) {
       const double held = static_cast<double>(elementBytes(plan_.drainedType()));
       const double stores = results / static_cast<double>(plan_.result_along == 1 ? plan_.result_vector : 1);
-      const double copies = results / static_cast<double>(plan_.result_copy) * prices_.copy_instructions();
+      const double copies = results / static_cast<double>(plan_.result_copy) * parameters_.copy_instructions();
       return 2 * results * held / level_.bandwidth_bytes_per_cycle() +
              results * bytes / next_.bandwidth_bytes_per_cycle() + (stores + copies) / core_.lanes() +
-             2 * prices_.stage_cycles();
+             2 * parameters_.stage_cycles();
     }
     // Over the threads that store at once.
     const auto run = [&](const std::vector<Part>& parts, const std::vector<int64_t>& lanes, int64_t each,
@@ -181,13 +181,13 @@ class Pricer {
         std::max(run(plan_.to.first, plan_.result.first, 1, plan_.extentOf(plan_.x)),
                  run(plan_.to.second, plan_.result.second, plan_.result_vector, plan_.extentOf(plan_.y)));
     const double moving = results * bytes * std::max(1.0, kSectorBytes / row) / next_.bandwidth_bytes_per_cycle();
-    const double executed = results / static_cast<double>(plan_.result_vector) * prices_.copy_instructions();
+    const double executed = results / static_cast<double>(plan_.result_vector) * parameters_.copy_instructions();
     return moving + executed / core_.lanes();
   }
 
   const Plan& plan_;
   const v1::ComputeUnit& core_;
-  const v1::Prices::Threads& prices_;
+  const v1::CostParameters::Threads& parameters_;
   const v1::MemoryLevel &level_, &next_, &last_;
   int64_t warp_ = 32;
   double groups_at_once_ = 1, interval_ = 1;
@@ -197,8 +197,8 @@ class Pricer {
 
 }  // namespace
 
-double estimatedCycles(const Plan& plan, const v1::Target& target, const v1::Prices::Threads& prices) {
-  return Pricer(plan, target, prices).run();
+double estimatedCycles(const Plan& plan, const v1::Target& target, const v1::CostParameters::Threads& parameters) {
+  return Pricer(plan, target, parameters).run();
 }
 
 }  // namespace tessera::compiler::ptx

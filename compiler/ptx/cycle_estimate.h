@@ -9,6 +9,6 @@ namespace tessera::compiler::ptx {
 /// busiest of tensor units, shared memory, next level and instruction issue; and one block's own dependency chain of
 /// barrier, loads, arithmetic and the copies it waits for. Lines that a copy reads only in part count whole; padding
 /// outside of the operator does not count.
-double estimatedCycles(const Plan& plan, const v1::Target& target, const v1::Prices::Threads& prices);
+double estimatedCycles(const Plan& plan, const v1::Target& target, const v1::CostParameters::Threads& parameters);
 
 }  // namespace tessera::compiler::ptx

@@ -95,8 +95,8 @@ absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrin
   return fragment;
 }
 
-std::vector<std::pair<int64_t, int64_t>> rowsOf(const Fragment& fragment, const v1::Intrinsic::Fetch& fetch, int slot,
-                                                int along, int64_t element_bytes) {
+std::vector<std::pair<int64_t, int64_t>> rowsOf(const Fragment& fragment, const v1::Intrinsic::MatrixLoad& fetch,
+                                                int slot, int along, int64_t element_bytes) {
   const int part = fragment.in_register;                                   // elements in a register
   const int in_row = static_cast<int>(fetch.row_bytes() / element_bytes);  // elements in a row
   if (in_row * fetch.rows() != part * fragment.threads || in_row % part != 0 || fetch.rows() % part != 0) return {};

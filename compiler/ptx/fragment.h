@@ -30,7 +30,7 @@ absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrin
 /// Whether `fetch` loads register `slot` of the fragment, for rows stored along subscript `along` (0 or 1). Returns the
 /// beginning of each row; empty if the load distributes elements differently. Matrices are distributed either by rows
 /// (thread t gets the t-th part of a row) or transposed (the t-th part of a column).
-std::vector<std::pair<int64_t, int64_t>> rowsOf(const Fragment& fragment, const v1::Intrinsic::Fetch& fetch, int slot,
-                                                int along, int64_t element_bytes);
+std::vector<std::pair<int64_t, int64_t>> rowsOf(const Fragment& fragment, const v1::Intrinsic::MatrixLoad& fetch,
+                                                int slot, int along, int64_t element_bytes);
 
 }  // namespace tessera::compiler::ptx

@@ -28,7 +28,7 @@ class Planner {
  public:
   Planner(const Nest& software, const v1::Intrinsic& intrinsic, const intrinsic::Matching& matching,
           const v1::Target& target, const PlanOptions& options)
-      : target_(target), prices_(completedCostParameters(target).threads()), options_(options) {
+      : target_(target), parameters_(completedCostParameters(target).threads()), options_(options) {
     plan_.software = software;
     plan_.intrinsic = intrinsic;
     plan_.matching = matching;
@@ -84,7 +84,7 @@ class Planner {
     plan_.sources[0].blocks = tile.blocks_x, plan_.sources[1].blocks = tile.blocks_y;
     plan_.steps = tile.steps, plan_.stages = tile.stages;
     if (!complete(plan_)) return false;
-    plan_.cycles = estimatedCycles(plan_, target_, prices_);
+    plan_.cycles = estimatedCycles(plan_, target_, parameters_);
     return true;
   }
 
@@ -307,8 +307,8 @@ class Planner {
     plan_.result_copy = 0;
     for (const int along : {1, 0}) {
       const int iteration = along == 0 ? plan_.x : plan_.y;
-      const auto& fetches = plan_.intrinsic.threads().fetches();
-      const auto way = std::find_if(fetches.begin(), fetches.end(), [&](const v1::Intrinsic::Fetch& fetch) {
+      const auto& fetches = plan_.intrinsic.threads().matrix_loads();
+      const auto way = std::find_if(fetches.begin(), fetches.end(), [&](const v1::Intrinsic::MatrixLoad& fetch) {
         return fetch.operand() == plan_.instruction.accesses[0].name && fetch.from() == kRegisters &&
                fetch.to() == target_.memory(plan_.level).name() &&
                fetch.along() == plan_.instruction.loops[static_cast<size_t>(iteration)].name;
@@ -370,8 +370,8 @@ class Planner {
            way.along() == plan_.instruction.loops[static_cast<size_t>(loop)].name;
   }
 
-  const v1::Intrinsic::Fetch* fetchAlong(const Side& side) const {
-    for (const auto& fetch : plan_.intrinsic.threads().fetches()) {
+  const v1::Intrinsic::MatrixLoad* fetchAlong(const Side& side) const {
+    for (const auto& fetch : plan_.intrinsic.threads().matrix_loads()) {
       if (!isAlong(fetch, side) || fetch.to() != kRegisters || fetch.matrices().empty() != side.fragment.opaque())
         continue;
       if (side.fragment.opaque()) return &fetch;
@@ -408,8 +408,8 @@ class Planner {
 
   /// Sets the sizes that follow from the tile; returns false if it does not fit.
   bool complete(Plan& plan) const {
-    if (plan.threads() > prices_.most_threads() || plan.ahead() < 1) return false;
-    int64_t registers = prices_.index_registers(), base = 0;
+    if (plan.threads() > parameters_.max_threads() || plan.ahead() < 1) return false;
+    int64_t registers = parameters_.index_registers(), base = 0;
     for (Side& side : plan.sources) {
       const int64_t kept = side.operand == 1 ? plan.tileX() : plan.tileY();
       side.rows = side.along == side.kept ? plan.tileR() : kept;
@@ -430,7 +430,7 @@ class Planner {
       const int64_t in_row = side.columns / side.vector;
       if (in_row > plan.threads()) return false;
       side.copies = (side.rows * in_row - 1) / plan.threads() + 1;
-      if (side.copies > prices_.most_copies()) return false;
+      if (side.copies > parameters_.max_copies()) return false;
       side.base = base;
       base += side.rows * row_bytes;
       // Aligned to the swizzle's period, so that rows of all stages have the same permutation.
@@ -476,7 +476,7 @@ class Planner {
   }
 
   const v1::Target& target_;
-  const v1::Prices::Threads prices_;
+  const v1::CostParameters::Threads parameters_;
   const PlanOptions& options_;
   bool swapped_result_ = false;
   Plan plan_;

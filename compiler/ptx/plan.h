@@ -31,8 +31,8 @@ struct Side {
   int64_t copies = 1;             ///< per thread
   Swizzle swizzle;
   Fragment fragment;
-  std::optional<v1::Intrinsic::Fetch> fetch;  ///< the matrix load to use; unset: plain loads
-  int matrices = 1;                           ///< matrices per load; for an opaque fragment all registers
+  std::optional<v1::Intrinsic::MatrixLoad> fetch;  ///< the matrix load to use; unset: plain loads
+  int matrices = 1;                                ///< matrices per load; for an opaque fragment all registers
   /// Set if the instruction reads the operand from shared memory itself: rows of the descriptor's size; several panels
   /// form longer rows.
   std::optional<v1::Intrinsic::Descriptor> descriptor;
@@ -65,7 +65,7 @@ struct Plan {
   int result_along = 1;       ///< which of x and y is contiguous in the tensor
   int64_t result_copy = 0;    ///< contiguous elements stored at once via shared memory
   /// for opaque results: the store to rows of shared memory, along result_along
-  std::optional<v1::Intrinsic::Fetch> drain;
+  std::optional<v1::Intrinsic::MatrixLoad> drain;
   int groups_x = 1, groups_y = 1;  ///< of a block
   int steps = 1;                   ///< of the instruction in a stage
   int stages = 2;

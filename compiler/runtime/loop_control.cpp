@@ -90,7 +90,7 @@ size_t LoopControl::advance(size_t at) {
 bool LoopControl::enter(Loop& loop) {
   const tessera_module_loop& table = *loop.table;
   // The table's bound also limits trip counts that the model computes, since scanned buffers are sized by it.
-  loop.trips = table.most_iterations > 0 ? table.most_iterations : std::numeric_limits<int64_t>::max();
+  loop.trips = table.max_iterations > 0 ? table.max_iterations : std::numeric_limits<int64_t>::max();
   if (table.trip_count >= 0)
     loop.trips = std::clamp<int64_t>(load<int64_t>(addresses_[static_cast<size_t>(table.trip_count)]), 0, loop.trips);
   if (table.initial_condition >= 0 && load<uint8_t>(addresses_[static_cast<size_t>(table.initial_condition)]) == 0)
@@ -140,7 +140,7 @@ void LoopControl::bindIteration(Loop& loop) {
   for (int32_t s = 0; s < table.num_scans; ++s) {
     const tessera_module_scan& scan = table.scans[s];
     // A reversed scan counts from the end of the whole buffer.
-    const int64_t part = scan.reversed != 0 ? table.most_iterations - 1 - i : i;
+    const int64_t part = scan.reversed != 0 ? table.max_iterations - 1 - i : i;
     move(loop.scans[static_cast<size_t>(s)],
          addresses_[static_cast<size_t>(scan.whole)] + (static_cast<size_t>(part) * bytes(scan.part)));
   }

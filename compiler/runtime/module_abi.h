@@ -131,14 +131,14 @@ typedef struct {
   int32_t whole;
   int32_t part;     /* of kind LOOP, in no other entry */
   int32_t written;  /* 0 or 1 */
-  int32_t reversed; /* 0 or 1: the first iteration uses part most_iterations - 1 */
+  int32_t reversed; /* 0 or 1: the first iteration uses part max_iterations - 1 */
 } tessera_module_scan;
 
 /* Steps [first_step, last_step) run repeatedly. Two loops are nested or disjoint; a LOOP buffer is used within its loop
  * only. Buffers are positions in the variant's buffers; -1: none. */
 typedef struct {
   int32_t first_step, last_step;
-  int64_t most_iterations;   /* 0: no bound, and nothing is scanned */
+  int64_t max_iterations;    /* 0: no bound, and nothing is scanned */
   int32_t trip_count;        /* one i64, read before the first iteration */
   int32_t initial_condition; /* one byte, 0 or 1, read before the first iteration */
   int32_t condition;         /* one byte, 0 or 1, that the body writes */

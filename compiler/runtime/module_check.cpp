@@ -304,7 +304,7 @@ class Checker {
   const char* loop(const tessera_module_variant& v, int32_t index, const std::vector<int32_t>& around,
                    std::vector<bool>& moved) const {
     const tessera_module_loop& l = v.loops[index];
-    if (!bytes(l.most_iterations)) return "has an impossible number of iterations";
+    if (!bytes(l.max_iterations)) return "has an impossible number of iterations";
     if (!array(l.carried, l.num_carried) || !array(l.scans, l.num_scans)) return "has a table outside the code";
     // Whether a buffer keeps its address through all iterations: any buffer except the LOOP buffers of this and inner
     // loops.
@@ -342,7 +342,7 @@ class Checker {
     for (const tessera_module_scan& s : std::span(l.scans, static_cast<size_t>(l.num_scans))) {
       if (!(s.written != 0 ? written(s.whole) : stays(s.whole)) || !takes(s.part)) return "scans no such buffer";
       const int64_t part = v.buffers[s.part].size_bytes;
-      if (l.most_iterations == 0 || (part > 0 && l.most_iterations > v.buffers[s.whole].size_bytes / part))
+      if (l.max_iterations == 0 || (part > 0 && l.max_iterations > v.buffers[s.whole].size_bytes / part))
         return "scans beyond a buffer";
     }
     return nullptr;

@@ -19,7 +19,7 @@ using Alternative = v1::Choice::Alternative;
 constexpr size_t kLongestSummary = 1000;  // bytes, for choices that many operators share
 
 double possibleGain(const v1::Choice& made, const Alternative& other) {
-  return made.price_us() * (1 + made.error()) - other.price_us() * (1 - made.error());
+  return made.cost_us() * (1 + made.error()) - other.cost_us() * (1 - made.error());
 }
 
 const Alternative* bestOf(const v1::Choice& made) {
@@ -34,7 +34,7 @@ std::string questionOf(const v1::Choice& made, const std::string& other) {
   return absl::StrCat(made.kind(), " ", other, " instead of ", made.choice(), ": ", made.subject());
 }
 
-void addPin(const v1::Choice& made, const std::string& choice, v1::OpenChoice& open) {
+void addPin(const v1::Choice& made, const std::string& choice, v1::AmbiguousChoice& open) {
   v1::Choice& pin = *open.add_choices();
   pin.set_kind(made.kind());
   pin.set_place(made.place());
@@ -43,10 +43,10 @@ void addPin(const v1::Choice& made, const std::string& choice, v1::OpenChoice& o
 
 /// A question that has the same answer in every model. A layout's answer depends on the surrounding operators, which
 /// its prices represent.
-void ask(const v1::Choice& made, const Alternative& other, v1::OpenChoice& open) {
+void ask(const v1::Choice& made, const Alternative& other, v1::AmbiguousChoice& open) {
   std::string question = questionOf(made, other.choice());
   open.set_summary(question.substr(0, kLongestSummary));
-  if (made.kind() == "layout") absl::StrAppend(&question, "\n", made.price_us(), " ", other.price_us());
+  if (made.kind() == "layout") absl::StrAppend(&question, "\n", made.cost_us(), " ", other.cost_us());
   open.set_hash(sha256Hex(question));
 }
 
@@ -60,36 +60,36 @@ std::set<std::string> transformedPlaces(const v1::GraphReport& report) {
 
 }  // namespace
 
-std::vector<v1::OpenChoice> ambiguousChoices(const v1::GraphReport& report) {
+std::vector<v1::AmbiguousChoice> ambiguousChoices(const v1::GraphReport& report) {
   using Key = std::tuple<std::string, std::string, std::string, std::string, double, double>;
   std::map<Key, size_t> known;
-  std::vector<v1::OpenChoice> open;
+  std::vector<v1::AmbiguousChoice> open;
   const std::set<std::string> transformed = transformedPlaces(report);
   for (const v1::Choice& made : report.choices()) {
     if (made.kind() == "layout" && transformed.contains(made.place())) continue;
     const Alternative* other = bestOf(made);
     if (!other) continue;
-    const Key key{made.kind(), made.subject(), made.choice(), other->choice(), made.price_us(), other->price_us()};
+    const Key key{made.kind(), made.subject(), made.choice(), other->choice(), made.cost_us(), other->cost_us()};
     const auto [place, is_new] = known.emplace(key, open.size());
-    v1::OpenChoice& group = is_new ? open.emplace_back() : open[place->second];
+    v1::AmbiguousChoice& group = is_new ? open.emplace_back() : open[place->second];
     if (is_new) ask(made, *other, group);
     group.set_instead_of(made.choice());
-    group.set_price_us(group.price_us() + made.price_us());
-    group.set_alternative_us(group.alternative_us() + other->price_us());
+    group.set_cost_us(group.cost_us() + made.cost_us());
+    group.set_alternative_us(group.alternative_us() + other->cost_us());
     group.set_possible_gain_us(group.possible_gain_us() + possibleGain(made, *other));
     addPin(made, other->choice(), group);
   }
-  std::ranges::sort(open, {}, [](const v1::OpenChoice& each) {
+  std::ranges::sort(open, {}, [](const v1::AmbiguousChoice& each) {
     return std::tuple(-each.possible_gain_us(), each.choices(0).kind(), each.choices(0).place());
   });
   return open;
 }
 
-std::optional<v1::OpenChoice> differingChoices(const v1::GraphReport& report, const v1::GraphReport& other,
-                                               const std::string& whose) {
+std::optional<v1::AmbiguousChoice> differingChoices(const v1::GraphReport& report, const v1::GraphReport& other,
+                                                    const std::string& whose) {
   std::map<std::pair<std::string, std::string>, const v1::Choice*> others;
   for (const v1::Choice& made : other.choices()) others[{made.kind(), made.place()}] = &made;
-  v1::OpenChoice open;
+  v1::AmbiguousChoice open;
   std::string question;
   std::set<std::string> instead;
   for (const v1::Choice& made : report.choices()) {
@@ -101,14 +101,14 @@ std::optional<v1::OpenChoice> differingChoices(const v1::GraphReport& report, co
     absl::StrAppend(&question, questionOf(made, theirs.choice()), "\n");
     // Priced by the other parameters, which know both alternatives; a choice that they do not list would not be made.
     const auto here = std::ranges::find(theirs.alternatives(), made.choice(), &Alternative::choice);
-    const double made_us = here == theirs.alternatives().end() ? made.price_us() : here->price_us();
-    open.set_price_us(open.price_us() + made_us);
-    open.set_alternative_us(open.alternative_us() + theirs.price_us());
+    const double made_us = here == theirs.alternatives().end() ? made.cost_us() : here->cost_us();
+    open.set_cost_us(open.cost_us() + made_us);
+    open.set_alternative_us(open.alternative_us() + theirs.cost_us());
   }
   if (open.choices().empty()) return std::nullopt;
   open.set_instead_of(absl::StrJoin(instead, ", "));
   // At most the time of the alternative: no prediction of the gain can be trusted here.
-  open.set_possible_gain_us(std::max({open.price_us(), open.alternative_us(), 1.0}));
+  open.set_possible_gain_us(std::max({open.cost_us(), open.alternative_us(), 1.0}));
   open.set_summary(absl::StrCat("as ", whose, " has it: ", question).substr(0, kLongestSummary));
   open.set_hash(sha256Hex(question));
   return open;

@@ -14,12 +14,12 @@ namespace tessera::compiler {
 /// choices of `report`, at most one alternative for each place (the one with the largest possible gain), with equal
 /// ones merged, by descending `possible_gain_us`. A measurement of one applies to all with the same hash, in other
 /// models too.
-std::vector<v1::OpenChoice> ambiguousChoices(const v1::GraphReport& report);
+std::vector<v1::AmbiguousChoice> ambiguousChoices(const v1::GraphReport& report);
 
 /// All choices that differ in `other`, a report of the same model with other cost parameters, as one open choice; none
 /// if nothing differs. `whose` describes those parameters. Where a description's own parameters are wrong, their stated
 /// errors do not say by how much.
-std::optional<v1::OpenChoice> differingChoices(const v1::GraphReport& report, const v1::GraphReport& other,
-                                               const std::string& whose);
+std::optional<v1::AmbiguousChoice> differingChoices(const v1::GraphReport& report, const v1::GraphReport& other,
+                                                    const std::string& whose);
 
 }  // namespace tessera::compiler

@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-void add(v1::GraphReport& report, const std::string& place, const std::string& choice, double price_us,
+void add(v1::GraphReport& report, const std::string& place, const std::string& choice, double cost_us,
          const std::vector<std::pair<std::string, double>>& alternatives, const std::string& kind = "algorithm",
          double error = 0.1, const std::string& subject = "conv2d 3x3, f32") {
   v1::Choice& made = *report.add_choices();
@@ -20,16 +20,16 @@ void add(v1::GraphReport& report, const std::string& place, const std::string& c
   made.set_place(place);
   made.set_choice(choice);
   made.set_subject(subject);
-  made.set_price_us(price_us);
+  made.set_cost_us(cost_us);
   made.set_error(error);
   for (const auto& [name, other_us] : alternatives) {
     v1::Choice::Alternative& other = *made.add_alternatives();
     other.set_choice(name);
-    other.set_price_us(other_us);
+    other.set_cost_us(other_us);
   }
 }
 
-std::vector<std::string> placesOf(const v1::OpenChoice& open) {
+std::vector<std::string> placesOf(const v1::AmbiguousChoice& open) {
   std::vector<std::string> places;
   for (const v1::Choice& pin : open.choices()) places.push_back(pin.place());
   return places;
@@ -45,7 +45,7 @@ TEST(OpenChoices, PricesWithinTheirErrorsAreOpenAndOthersAreNot) {
   ASSERT_EQ(open.size(), 1u);
   EXPECT_THAT(placesOf(open[0]), ElementsAre("near"));
   EXPECT_EQ(open[0].choices(0).choice(), "winograd-2x2");
-  EXPECT_EQ(open[0].choices(0).price_us(), 0) << "a pin";
+  EXPECT_EQ(open[0].choices(0).cost_us(), 0) << "a pin";
   EXPECT_EQ(open[0].instead_of(), "direct");
   EXPECT_NEAR(open[0].possible_gain_us(), 100 * 1.1 - 120 * 0.9, 1e-9);
 }
@@ -60,7 +60,7 @@ TEST(OpenChoices, EqualOnesAreOneAndTheMostThatCanBeGainedIsFirst) {
   ASSERT_EQ(open.size(), 3u);
   EXPECT_THAT(placesOf(open[0]), ElementsAre("one", "another"));
   EXPECT_EQ(open[0].choices(1).choice(), "winograd-4x4") << "of several the one that may gain most";
-  EXPECT_EQ(open[0].price_us(), 200);
+  EXPECT_EQ(open[0].cost_us(), 200);
   EXPECT_EQ(open[0].alternative_us(), 220);
   EXPECT_THAT(placesOf(open[1]), ElementsAre("of the other kind"));
   EXPECT_THAT(placesOf(open[2]), ElementsAre("small"));
@@ -78,9 +78,9 @@ TEST(OpenChoices, LayoutsOfWhatIsNoDirectConvolutionAreNot) {
 
 TEST(OpenChoices, TheSameQuestionHasTheSameHashInEveryModel) {
   const auto hashOf = [](const std::string& place, const std::string& choice, const std::string& other,
-                         const std::string& subject, double price_us, const std::string& kind = "algorithm") {
+                         const std::string& subject, double cost_us, const std::string& kind = "algorithm") {
     v1::GraphReport report;
-    add(report, place, choice, price_us, {{other, price_us + 1}}, kind, 0.1, subject);
+    add(report, place, choice, cost_us, {{other, cost_us + 1}}, kind, 0.1, subject);
     const auto open = ambiguousChoices(report);
     return open.empty() ? std::string("none") : open[0].hash();
   };
@@ -124,7 +124,7 @@ TEST(OpenChoices, WhatOtherPricesHaveOtherwiseIsOneChoice) {
   EXPECT_THAT(placesOf(*open), ElementsAre("first", "first"));
   EXPECT_EQ(open->choices(0).choice(), "winograd-2x2");
   EXPECT_EQ(open->choices(1).choice(), "NCHW NCHW");
-  EXPECT_EQ(open->price_us(), 80 + 3) << "in the prices that know both, where they do";
+  EXPECT_EQ(open->cost_us(), 80 + 3) << "in the prices that know both, where they do";
   EXPECT_EQ(open->alternative_us(), 50 + 4);
   EXPECT_GT(open->possible_gain_us(), 0);
   EXPECT_THAT(open->summary(), testing::HasSubstr("as the family has it: algorithm winograd-2x2 instead of direct"));

@@ -144,7 +144,7 @@ absl::Status readReference(Line& line, absl::string_view word, v1::Reference& re
   return absl::OkStatus();
 }
 
-absl::Status readFetch(Line& line, v1::Fetch& fetch) {
+absl::Status readFetch(Line& line, v1::Prefetch& fetch) {
   while (!line.done()) {
     absl::Status status;
     if (line.take("ahead")) {
@@ -217,7 +217,7 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
     } else if (line.take("interleaved")) {
       kernel.set_interleaved(true);
     } else if (line.take("fetch")) {
-      status = readFetch(line, *kernel.mutable_fetch());
+      status = readFetch(line, *kernel.mutable_prefetch());
     } else {
       return line.faultAhead(
           "nothing that a kernel says",

@@ -23,7 +23,7 @@ std::string referencesText(const References& references) {
   });
 }
 
-std::string fetchText(const v1::Fetch& fetch) {
+std::string fetchText(const v1::Prefetch& fetch) {
   std::string text;
   if (fetch.ahead() != 0) absl::StrAppend(&text, " ahead ", fetch.ahead());
   if (fetch.rows()) absl::StrAppend(&text, " rows");
@@ -49,7 +49,7 @@ std::string kernelText(const v1::Kernel& kernel) {
   if (!kernel.reductions().empty()) absl::StrAppend(&text, " sums ", absl::StrJoin(kernel.reductions(), ","));
   if (!kernel.transposed().empty()) absl::StrAppend(&text, " transposed ", kernel.transposed());
   if (kernel.interleaved()) absl::StrAppend(&text, " interleaved");
-  if (kernel.has_fetch()) absl::StrAppend(&text, " fetch", fetchText(kernel.fetch()));
+  if (kernel.has_prefetch()) absl::StrAppend(&text, " fetch", fetchText(kernel.prefetch()));
   return text;
 }
 

@@ -38,7 +38,7 @@ TEST(ScheduleText, IsReadBackAsItWasPrinted) {
   ASSERT_TRUE(schedule.ok()) << schedule.status().message();
   EXPECT_EQ(printSchedule(*schedule), kSlices);
   EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).copies_size(), 1);
-  EXPECT_EQ(schedule->phases(1).children(0).children(0).kernel().fetch().next_blocks(0).result(), true);
+  EXPECT_EQ(schedule->phases(1).children(0).children(0).kernel().prefetch().next_blocks(0).result(), true);
   EXPECT_TRUE(schedule->phases(1).children(0).children(0).kernel().interleaved());
   EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).distance(), 272);
   EXPECT_EQ(schedule->phases(1).children(0).children(0).stages(0).ahead(), 16);

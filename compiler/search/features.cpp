@@ -86,7 +86,7 @@ void addLeaf(const v1::Tile& leaf, Features& features) {
     ahead = std::max(ahead, stage.ahead());
     distance = std::max(distance, stage.distance());
   }
-  const v1::Fetch& fetch = kernel.fetch();
+  const v1::Prefetch& fetch = kernel.prefetch();
   const std::array<float, kPlain> plain = {
       sized(kernel.lanes()),
       sized(points),

@@ -77,8 +77,8 @@ std::string badStages(const v1::Tile& leaf) {
 }
 
 std::string badFetch(const v1::Kernel& kernel) {
-  const v1::Fetch& fetch = kernel.fetch();
-  if (!kernel.has_fetch()) return "";
+  const v1::Prefetch& fetch = kernel.prefetch();
+  if (!kernel.has_prefetch()) return "";
   const KernelTraits& traits = traitsOf(kernel.variant());
   if (!traits.fetches) return "only sums of vectors fetch anything";
   if (fetch.rows() && kernel.reductions_size() < 2) return "rows are fetched an iteration of an outer sum ahead";

@@ -45,14 +45,14 @@ double speedOf(const v1::Schedule& schedule) {
   if (schedule.phases_size() != 1) return 0;
   const v1::Tile& leaf = schedule.phases(0);
   const v1::Kernel& kernel = leaf.kernel();
-  if (kernel.fetch().rows() || kernel.fetch().panel()) return 0;
+  if (kernel.prefetch().rows() || kernel.prefetch().panel()) return 0;
   const auto rows = static_cast<double>(tileAlong(kernel, "i0")), vectors = std::ceil(tileAlong(kernel, "i1") / 16.0);
   if (rows * vectors > 28) return 0;
   const auto away = [](double value, double wanted) { return std::fabs(std::log2((value + 1) / (wanted + 1))); };
   const double off = away(rows, 12) + 1.2 * away(vectors, 2) +
                      0.6 * away(static_cast<double>(tileAlong(kernel, "r2")), 4) +
                      0.15 * away(static_cast<double>(innermostBlock(leaf, "r2")), 256) +
-                     0.25 * away(kernel.fetch().ahead(), 8) + (kernel.fetch().results() ? 0 : 0.1) +
+                     0.25 * away(kernel.prefetch().ahead(), 8) + (kernel.prefetch().results() ? 0 : 0.1) +
                      (schedule.vector_bits() == 512 ? 0 : 1) + (kernel.variant() == "sliding" ? 0.5 : 0);
   return 4 * std::exp(-0.5 * off);
 }

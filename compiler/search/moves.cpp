@@ -102,10 +102,10 @@ bool setVariant(v1::Tile& leaf, std::string_view variant) {
   if (kernel.variant() == variant) return false;
   kernel.set_variant(std::string(variant));
   if (!canInterleave(kernel)) kernel.clear_interleaved();
-  if (traitsOf(variant).prefetches_vectors || !kernel.has_fetch()) return true;
+  if (traitsOf(variant).prefetches_vectors || !kernel.has_prefetch()) return true;
   // The new kernel prefetches no vectors; an empty message would not be accepted.
-  kernel.mutable_fetch()->set_ahead(0);
-  if (kernel.fetch().ByteSizeLong() == 0) kernel.clear_fetch();
+  kernel.mutable_prefetch()->set_ahead(0);
+  if (kernel.prefetch().ByteSizeLong() == 0) kernel.clear_prefetch();
   return true;
 }
 
@@ -118,7 +118,7 @@ bool setVectorLoop(v1::Tile& leaf, const std::string& dimension) {
   kernel.set_variant(std::string(variant));
   kernel.set_vector_loop(dimension);
   kernel.clear_transposed();
-  kernel.clear_fetch();  // the prefetches were chosen for vectors along the other loop
+  kernel.clear_prefetch();  // the prefetches were chosen for vectors along the other loop
   orderPoints(kernel);
   return true;
 }

@@ -219,7 +219,7 @@ double speedOf(const v1::Schedule& schedule) {
   const double off = distance(static_cast<double>(tileAlong(leaf.kernel(), "i0")), 8) +
                      distance(static_cast<double>(tileAlong(leaf.kernel(), "i1")), 24) +
                      0.5 * distance(static_cast<double>(innermostBlock(leaf, "r2")), 128) +
-                     0.2 * distance(leaf.kernel().fetch().ahead(), 8);
+                     0.2 * distance(leaf.kernel().prefetch().ahead(), 8);
   return 2 * std::exp(-0.4 * off);
 }
 

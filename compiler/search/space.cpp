@@ -225,20 +225,20 @@ class Neighbourhood {
   }
 
   void fetches(const v1::Tile& tile, const Position& position, const std::string& path) {
-    const v1::Fetch& fetch = tile.kernel().fetch();
-    auto change = [&](const char* what, const char* how, const std::function<void(v1::Fetch&)>& set) {
+    const v1::Prefetch& fetch = tile.kernel().prefetch();
+    auto change = [&](const char* what, const char* how, const std::function<void(v1::Prefetch&)>& set) {
       add({"fetch", path, what, how}, position, [&](v1::Schedule&, v1::Tile& leaf) {
-        v1::Fetch& changed = *leaf.mutable_kernel()->mutable_fetch();
+        v1::Prefetch& changed = *leaf.mutable_kernel()->mutable_prefetch();
         set(changed);
-        if (changed.ByteSizeLong() == 0) leaf.mutable_kernel()->clear_fetch();
+        if (changed.ByteSizeLong() == 0) leaf.mutable_kernel()->clear_prefetch();
         return true;
       });
     };
     for (const auto& [how, ahead] : {std::pair{"none", 0}, {"4", 4}, {"8", 8}, {"16", 16}})
-      change("ahead", how, [ahead = ahead](v1::Fetch& each) { each.set_ahead(ahead); });
-    change("rows", "other", [&](v1::Fetch& each) { each.set_rows(!fetch.rows()); });
-    change("panel", "other", [&](v1::Fetch& each) { each.set_panel(!fetch.panel()); });
-    change("results", "other", [&](v1::Fetch& each) { each.set_results(!fetch.results()); });
+      change("ahead", how, [ahead = ahead](v1::Prefetch& each) { each.set_ahead(ahead); });
+    change("rows", "other", [&](v1::Prefetch& each) { each.set_rows(!fetch.rows()); });
+    change("panel", "other", [&](v1::Prefetch& each) { each.set_panel(!fetch.panel()); });
+    change("results", "other", [&](v1::Prefetch& each) { each.set_results(!fetch.results()); });
     for (int at = 0; at < tile.stages_size(); ++at)
       if (tile.stages(at).within())
         for (const auto& [how, ahead] : {std::pair{"none", 0}, {"8", 8}, {"16", 16}, {"32", 32}})

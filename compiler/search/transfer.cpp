@@ -56,12 +56,12 @@ void takeNames(google::protobuf::RepeatedPtrField<std::string>& mine,
 }
 
 void takeFetch(v1::Kernel& mine, const v1::Kernel& other) {
-  v1::Fetch& fetch = *mine.mutable_fetch();  // prefetches between slices depend on the shapes and are kept
-  fetch.set_ahead(traitsOf(mine.variant()).prefetches_vectors ? other.fetch().ahead() : 0);
-  fetch.set_rows(other.fetch().rows());
-  fetch.set_panel(other.fetch().panel());
-  fetch.set_results(other.fetch().results());
-  if (fetch.ByteSizeLong() == 0) mine.clear_fetch();
+  v1::Prefetch& fetch = *mine.mutable_prefetch();  // prefetches between slices depend on the shapes and are kept
+  fetch.set_ahead(traitsOf(mine.variant()).prefetches_vectors ? other.prefetch().ahead() : 0);
+  fetch.set_rows(other.prefetch().rows());
+  fetch.set_panel(other.prefetch().panel());
+  fetch.set_results(other.prefetch().results());
+  if (fetch.ByteSizeLong() == 0) mine.clear_prefetch();
   mine.set_interleaved(other.interleaved() && canInterleave(mine));
 }
 

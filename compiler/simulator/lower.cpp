@@ -150,7 +150,7 @@ class Lowering {
     for (const v1::MemoryLevel& level : target_.memory()) {
       const bool last = level.name() == outermost;
       // A peer of a level that the instruction does not use.
-      if (!last && !named.contains(level.name()) && level.beside_inner()) continue;
+      if (!last && !named.contains(level.name()) && level.peer_of_inner()) continue;
       // levels inside of a named level cache nothing
       if (!last && named.contains(level.name())) program_.caches.clear();
       Memory memory;

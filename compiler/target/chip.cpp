@@ -79,12 +79,12 @@ int64_t matrixChannelsOf(const v1::Target& target) {
 
 }  // namespace
 
-v1::Prices completedCostParameters(const v1::Target& target) {
-  v1::Prices prices = defaultsOf(v1::Target::X86_64)->prices();
+v1::CostParameters completedCostParameters(const v1::Target& target) {
+  v1::CostParameters parameters = defaultsOf(v1::Target::X86_64)->cost_parameters();
   if (const v1::Target* own = defaultsOf(target.family()); own && own->family() != v1::Target::X86_64)
-    prices.MergeFrom(own->prices());
-  prices.MergeFrom(target.prices());
-  return prices;
+    parameters.MergeFrom(own->cost_parameters());
+  parameters.MergeFrom(target.cost_parameters());
+  return parameters;
 }
 
 v1::Target completedTarget(v1::Target target) {
@@ -100,7 +100,7 @@ v1::Target completedTarget(v1::Target target) {
     if (unit.ops_per_cycle() <= 0) unit.set_ops_per_cycle(4.0 * lanes);  // two multiply-adds
   }
   completeMemory(target, base);
-  *target.mutable_prices() = completedCostParameters(target);
+  *target.mutable_cost_parameters() = completedCostParameters(target);
   return target;
 }
 
@@ -162,7 +162,7 @@ const Chip::Level& Chip::levelHolding(double bytes) const {
 double Chip::share(const Level& level, int threads) const {
   const auto whole = static_cast<double>(level.capacity_bytes);
   const int using_it = std::min(level.sharers, threads);
-  return using_it <= 1 ? whole : whole * std::max(prices().memory().crowded_share(), 1.0 / using_it);
+  return using_it <= 1 ? whole : whole * std::max(costParameters().memory().min_core_share(), 1.0 / using_it);
 }
 
 int64_t Chip::farBytes() const {

@@ -18,11 +18,12 @@ namespace tessera::compiler {
 v1::Target completedTarget(v1::Target target);
 
 /// The target's cost parameters, completed in the same way.
-v1::Prices completedCostParameters(const v1::Target& target);
+v1::CostParameters completedCostParameters(const v1::Target& target);
 
 /// A chip as planning code sees it: one value built from a description, and the only source of machine figures. If a
-/// plan needs a fact that has no query here, add a query; a figure fitted to a machine is a field of v1::Prices. Bytes,
-/// cycles and seconds are those of one core. Copies are independent; const queries are thread-safe.
+/// plan needs a fact that has no query here, add a query; a figure fitted to a machine is a field of
+/// v1::CostParameters. Bytes, cycles and seconds are those of one core. Copies are independent; const queries are
+/// thread-safe.
 class Chip {
  public:
   /// A memory level, nearest first. Banks, energy and alignment are in target().memory().
@@ -50,13 +51,13 @@ class Chip {
   Chip() : Chip(v1::Target()) {}
 
   const v1::Target& target() const { return target_; }
-  const v1::Prices& prices() const { return target_.prices(); }
+  const v1::CostParameters& costParameters() const { return target_.cost_parameters(); }
 
   // Cores and their registers. Rates are those of target().units(0).
   int cores() const { return target_.units(0).count(); }
   /// Number of parts into which a phase is cut so that every core has work: the larger one of the number of cores and
   /// the cost parameter Grid.few_parts.
-  int64_t enoughParts() const { return std::max<int64_t>(prices().grid().few_parts(), cores()); }
+  int64_t enoughParts() const { return std::max<int64_t>(costParameters().grid().few_parts(), cores()); }
   int threadsPerCore() const { return target_.units(0).threads(); }
   int vectorBits() const { return target_.registers().vector_bits(); }
   int vectorRegisters() const { return target_.registers().vector_count(); }
@@ -107,17 +108,21 @@ class Chip {
   // other one is streamed. copiedBytes(): the same for an operand that is packed into panels, which needs room for the
   // panels that are being written and read.
 
-  /// Bytes of a level, and lines of its sets, that plans fill (Memory.held_share).
-  int64_t heldBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().held_share()); }
+  /// Bytes of a level, and lines of its sets, that plans fill (Memory.resident_share).
+  int64_t heldBytes(const Level& level) const {
+    return part(level.capacity_bytes, costParameters().memory().resident_share());
+  }
   int64_t heldWays(const Level& level, int64_t sets = 1) const {
-    return part(sets * level.ways, prices().memory().held_share());
+    return part(sets * level.ways, costParameters().memory().resident_share());
   }
-  /// Largest size in bytes of an operand that stays in a level (Memory.staying_share).
+  /// Largest size in bytes of an operand that stays in a level (Memory.stationary_share).
   int64_t stayingBytes(const Level& level) const {
-    return part(level.capacity_bytes, prices().memory().staying_share());
+    return part(level.capacity_bytes, costParameters().memory().stationary_share());
   }
-  /// Largest size in bytes of a packed operand that stays in a level (Memory.copied_share).
-  int64_t copiedBytes(const Level& level) const { return part(level.capacity_bytes, prices().memory().copied_share()); }
+  /// Largest size in bytes of a packed operand that stays in a level (Memory.packed_share).
+  int64_t copiedBytes(const Level& level) const {
+    return part(level.capacity_bytes, costParameters().memory().packed_share());
+  }
   /// Bytes of a level available to each of `threads` threads on separate cores.
   double share(const Level& level, int threads) const;
   /// Bytes that stay near a core while panels larger than the second level are streamed and other cores are busy: the
@@ -128,10 +133,10 @@ class Chip {
   // cut if a block has at most `longest` steps: one block and a remainder of less than half a block are not cut.
   static bool cutsSum(int64_t steps, int64_t longest) { return steps > longest * 3 / 2; }
   /// Whether the vectors of consecutive reduction steps, `filled` bytes each and `apart` bytes apart, are far apart in
-  /// memory: by more than Fetches.near_lines cache lines, and by more than twice the bytes that they fill. Closer
-  /// vectors are read as fast as a packed panel.
+  /// memory: by more than adjacent_lines cache lines (v1::CostParameters.Prefetching), and by more than twice the bytes
+  /// that they fill. Closer vectors are read as fast as a packed panel.
   bool areFarApart(int64_t apart, int64_t filled) const {
-    return apart > std::max(prices().fetches().near_lines() * near().line_bytes, 2 * filled);
+    return apart > std::max(costParameters().prefetching().adjacent_lines() * near().line_bytes, 2 * filled);
   }
 
   // Time.

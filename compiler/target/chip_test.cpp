@@ -33,7 +33,7 @@ TEST(Chip, NothingIsLeftOpen) {
   for (const v1::Target& target : targets) {
     const v1::Target whole = completedTarget(target);
     std::vector<std::string> missing;
-    unset(whole.prices(), "", missing);
+    unset(whole.cost_parameters(), "", missing);
     EXPECT_THAT(missing, testing::IsEmpty()) << target.name();
     for (const v1::MemoryLevel& level : whole.memory()) {
       EXPECT_GT(level.line_bytes(), 0) << target.name();
@@ -52,15 +52,16 @@ TEST(Chip, ADescriptionComesBeforeItsFamilyAndThatBeforeAll) {
   v1::Target target = *findBuiltinTarget("neoverse-n1");
   EXPECT_EQ(Chip(target).threadsPerCore(), 1) << "the family's";
   EXPECT_EQ(builtin("cascadelake").threadsPerCore(), 2);
-  EXPECT_EQ(Chip(target).prices().steps().phase_cycles(), Chip().prices().steps().phase_cycles());
+  EXPECT_EQ(Chip(target).costParameters().overheads().phase_cycles(),
+            Chip().costParameters().overheads().phase_cycles());
   target.mutable_units(0)->set_threads(4);
-  target.mutable_prices()->mutable_steps()->set_phase_cycles(9000);
-  target.mutable_prices()->mutable_memory()->set_exposed_share(0);
+  target.mutable_cost_parameters()->mutable_overheads()->set_phase_cycles(9000);
+  target.mutable_cost_parameters()->mutable_memory()->set_exposed_share(0);
   const Chip chip(target);
   EXPECT_EQ(chip.threadsPerCore(), 4);
-  EXPECT_EQ(chip.prices().steps().phase_cycles(), 9000);
-  EXPECT_EQ(chip.prices().memory().exposed_share(), 0) << "nothing is exposed, and that is said";
-  EXPECT_EQ(chip.prices().steps().nest_cycles(), Chip().prices().steps().nest_cycles());
+  EXPECT_EQ(chip.costParameters().overheads().phase_cycles(), 9000);
+  EXPECT_EQ(chip.costParameters().memory().exposed_share(), 0) << "nothing is exposed, and that is said";
+  EXPECT_EQ(chip.costParameters().overheads().nest_cycles(), Chip().costParameters().overheads().nest_cycles());
 }
 
 TEST(Chip, SaysWhichSumsAreCutAndWhichVectorsLieApart) {
@@ -71,7 +72,7 @@ TEST(Chip, SaysWhichSumsAreCutAndWhichVectorsLieApart) {
   EXPECT_TRUE(Chip(target).areFarApart(4 * 64 + 1, 0));
   EXPECT_FALSE(Chip(target).areFarApart(1000, 500)) << "they fill half of what is between";
   EXPECT_TRUE(Chip(target).areFarApart(1000, 499));
-  target.mutable_prices()->mutable_fetches()->set_near_lines(8);
+  target.mutable_cost_parameters()->mutable_prefetching()->set_adjacent_lines(8);
   EXPECT_FALSE(Chip(target).areFarApart(8 * 64, 0));
 }
 
@@ -92,7 +93,7 @@ TEST(Chip, SharesOfLevels) {
   const auto whole = static_cast<double>(common.capacity_bytes);
   EXPECT_EQ(server.share(common, 1), whole);
   EXPECT_EQ(server.share(common, 4), whole / 4);
-  EXPECT_EQ(server.share(common, 28), whole * server.prices().memory().crowded_share());
+  EXPECT_EQ(server.share(common, 28), whole * server.costParameters().memory().min_core_share());
   const Chip zen = builtin("znver4");
   EXPECT_EQ(zen.share(zen.level(2), 64), static_cast<double>(zen.level(2).capacity_bytes) / 8) << "eight share it";
   EXPECT_EQ(zen.farBytes(), zen.level(2).capacity_bytes / 8);
@@ -100,9 +101,9 @@ TEST(Chip, SharesOfLevels) {
   EXPECT_EQ(server.heldWays(server.near(), 5), 30) << "three quarters of five sets of eight";
   EXPECT_EQ(server.stayingBytes(own), own.capacity_bytes / 2);
   v1::Target crowded = server.target();
-  crowded.mutable_prices()->mutable_memory()->set_staying_share(0.25);
+  crowded.mutable_cost_parameters()->mutable_memory()->set_stationary_share(0.25);
   EXPECT_EQ(Chip(crowded).stayingBytes(own), own.capacity_bytes / 4);
-  EXPECT_EQ(completedCostParameters(crowded).memory().staying_share(), 0.25);
+  EXPECT_EQ(completedCostParameters(crowded).memory().stationary_share(), 0.25);
   EXPECT_EQ(server.ownLevel(), 1);
   EXPECT_EQ(server.levelHolding(2 << 20).name, "L3");
   EXPECT_EQ(server.levelHolding(1e12).name, "DRAM");
@@ -158,16 +159,17 @@ TEST(Chip, MatricesAreAcceleratorsOnly) {
 
 TEST(Chip, FaultsOfPricesAreNamed) {
   v1::Target target = *findBuiltinTarget("cascadelake");
-  target.mutable_prices()->mutable_memory()->set_held_share(1.5);
-  target.mutable_prices()->mutable_steps()->set_phase_cycles(-1);
-  target.mutable_prices()->mutable_products()->set_peak_share(0);
-  target.mutable_prices()->mutable_products()->set_point_columns(0);
+  target.mutable_cost_parameters()->mutable_memory()->set_resident_share(1.5);
+  target.mutable_cost_parameters()->mutable_overheads()->set_phase_cycles(-1);
+  target.mutable_cost_parameters()->mutable_products()->set_peak_share(0);
+  target.mutable_cost_parameters()->mutable_products()->set_columns_per_part(0);
   target.mutable_units(0)->set_loads_per_cycle(-2);
   std::vector<std::string> fields;
   for (const v1::TargetProblem& problem : validateTarget(target)) fields.push_back(problem.field());
-  EXPECT_THAT(fields, testing::UnorderedElementsAre("units[0].loads_per_cycle", "prices.memory.held_share",
-                                                    "prices.steps.phase_cycles", "prices.products.peak_share",
-                                                    "prices.products.point_columns"));
+  EXPECT_THAT(fields, testing::UnorderedElementsAre("units[0].loads_per_cycle", "cost_parameters.memory.resident_share",
+                                                    "cost_parameters.overheads.phase_cycles",
+                                                    "cost_parameters.products.peak_share",
+                                                    "cost_parameters.products.columns_per_part"));
 }
 
 }  // namespace

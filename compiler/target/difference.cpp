@@ -46,7 +46,7 @@ void flatten(const Message& message, const std::string& prefix, std::map<std::st
 
 std::map<std::string, std::string> flattened(v1::Target target) {
   const std::vector<v1::Intrinsic> instructions = instructionsOf(target);
-  *target.mutable_prices() = completedTarget(target).prices();
+  *target.mutable_cost_parameters() = completedTarget(target).cost_parameters();
   target.mutable_intrinsics()->Assign(instructions.begin(), instructions.end());
   std::map<std::string, std::string> fields;
   flatten(target, "", fields);
@@ -72,8 +72,8 @@ std::vector<TargetDifference> differencesOf(const v1::Target& left, const v1::Ta
 
 std::vector<CostParameterText> costParametersOf(const v1::Target& target) {
   std::map<std::string, std::string> all, own;
-  flatten(completedTarget(target).prices(), "", all);
-  flatten(target.prices(), "", own);
+  flatten(completedTarget(target).cost_parameters(), "", all);
+  flatten(target.cost_parameters(), "", own);
   std::vector<CostParameterText> prices;
   for (const auto& [field, value] : all) prices.push_back({field, value, own.contains(field)});
   return prices;

@@ -18,7 +18,7 @@ struct TargetDifference {
 /// parameters of their families.
 std::vector<TargetDifference> differencesOf(const v1::Target& left, const v1::Target& right);
 
-/// One of the chip's cost parameters (v1::Prices).
+/// One of the chip's cost parameters (v1::CostParameters).
 struct CostParameterText {
   std::string field, value;  ///< "steps.phase_cycles", "2700"
   bool own = false;          ///< set by the description, not by the family

@@ -95,7 +95,7 @@ TEST(InstructionSets, NamedSetsMustBeThereWithTheirMemories) {
   v1::Target chip = *findBuiltinTarget("ascend-910-like");
   EXPECT_THAT(validateTarget(chip), IsEmpty());
   chip.mutable_memory()->DeleteSubrange(0, 1);
-  chip.mutable_memory(0)->clear_beside_inner();
+  chip.mutable_memory(0)->clear_peer_of_inner();
   chip.add_instruction_sets("cubes");
   std::vector<std::string> fields;
   for (const auto& problem : validateTarget(chip)) fields.push_back(problem.field());
@@ -144,7 +144,7 @@ TEST(InstructionSets, EveryRuleNamesItsField) {
 TEST(InstructionSets, EveryRuleOfThreadsNamesItsField) {
   const std::string good = R"(threads { threads: 32 assembly: "mma.sync"
       fragments { operand: "c" registers: 2 register_type: "b32" lanes: "i" lanes: "r / 2" slots: "r % 2" }
-      fetches { operand: "a" from: "memory" to: "registers" along: "r" assembly: "ld.x$" matrices: 2 rows: 8
+      matrix_loads { operand: "a" from: "memory" to: "registers" along: "r" assembly: "ld.x$" matrices: 2 rows: 8
                 row_bytes: 16 } })";
   const auto faultsWith = [&](const std::string& part, const std::string& instead) {
     EXPECT_THAT(good, HasSubstr(part));
@@ -169,13 +169,13 @@ TEST(InstructionSets, EveryRuleOfThreadsNamesItsField) {
   for (int i = 0; i < 9; ++i) many += R"(slots: "r % 1" )";
   EXPECT_THAT(faultsWith(R"(slots: "r % 2")", many), ElementsAre("threads.fragments[0].slots"));
 
-  EXPECT_THAT(faultsWith(R"("a")", R"("d")"), ElementsAre("threads.fetches[0].operand"));
-  EXPECT_THAT(faultsWith(R"(from: "memory")", R"(from: "L9")"), ElementsAre("threads.fetches[0].from"));
-  EXPECT_THAT(faultsWith(R"(along: "r")", R"(along: "k")"), ElementsAre("threads.fetches[0].along"));
-  EXPECT_THAT(faultsWith("ld.x$", "ld\\\"x"), ElementsAre("threads.fetches[0].assembly"));
-  EXPECT_THAT(faultsWith("matrices: 2", "matrices: 0"), ElementsAre("threads.fetches[0].matrices"));
-  EXPECT_THAT(faultsWith("rows: 8", "rows: 1025"), ElementsAre("threads.fetches[0].rows"));
-  EXPECT_THAT(faultsWith("row_bytes: 16", "row_bytes: 24"), ElementsAre("threads.fetches[0].row_bytes"));
+  EXPECT_THAT(faultsWith(R"("a")", R"("d")"), ElementsAre("threads.matrix_loads[0].operand"));
+  EXPECT_THAT(faultsWith(R"(from: "memory")", R"(from: "L9")"), ElementsAre("threads.matrix_loads[0].from"));
+  EXPECT_THAT(faultsWith(R"(along: "r")", R"(along: "k")"), ElementsAre("threads.matrix_loads[0].along"));
+  EXPECT_THAT(faultsWith("ld.x$", "ld\\\"x"), ElementsAre("threads.matrix_loads[0].assembly"));
+  EXPECT_THAT(faultsWith("matrices: 2", "matrices: 0"), ElementsAre("threads.matrix_loads[0].matrices"));
+  EXPECT_THAT(faultsWith("rows: 8", "rows: 1025"), ElementsAre("threads.matrix_loads[0].rows"));
+  EXPECT_THAT(faultsWith("row_bytes: 16", "row_bytes: 24"), ElementsAre("threads.matrix_loads[0].row_bytes"));
 }
 
 TEST(InstructionSets, EveryRuleOfDescriptorsNamesItsField) {

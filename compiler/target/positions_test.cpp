@@ -98,13 +98,13 @@ TEST(Difference, EntriesAreComparedByTheirName) {
 TEST(Difference, PricesOfTheFamilyCount) {
   const v1::Target left = *findBuiltinTarget("cascadelake");
   v1::Target right = left;
-  const double usual = completedTarget(left).prices().steps().phase_cycles();
-  right.mutable_prices()->mutable_steps()->set_phase_cycles(usual);
+  const double usual = completedTarget(left).cost_parameters().overheads().phase_cycles();
+  right.mutable_cost_parameters()->mutable_overheads()->set_phase_cycles(usual);
   EXPECT_THAT(differencesOf(left, right), SizeIs(0)) << "said or not, it is the same chip";
-  right.mutable_prices()->mutable_steps()->set_phase_cycles(usual + 1);
+  right.mutable_cost_parameters()->mutable_overheads()->set_phase_cycles(usual + 1);
   const auto found = differencesOf(left, right);
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_EQ(found[0].field, "prices.steps.phase_cycles");
+  EXPECT_EQ(found[0].field, "cost_parameters.overheads.phase_cycles");
   const auto prices = costParametersOf(right);
   const auto price = std::find_if(prices.begin(), prices.end(),
                                   [](const CostParameterText& each) { return each.field == "steps.phase_cycles"; });

@@ -12,6 +12,7 @@
 #include "compiler/target/text_parser.h"
 #include "proto/messages/deterministic_bytes.h"
 #include "proto/messages/failure.h"
+#include "proto/messages/former_names.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
 
@@ -44,12 +45,14 @@ absl::Status invalidTarget(const std::string& message, const std::string& fix) {
 
 absl::StatusOr<v1::Target> parseTargetText(const std::string& text) { return parseTargetText(text, nullptr); }
 
-absl::StatusOr<v1::Target> parseTargetText(const std::string& text, google::protobuf::TextFormat::ParseInfoTree* tree) {
-  if (text.size() > kMaxTargetBytes) {
+absl::StatusOr<v1::Target> parseTargetText(const std::string& given,
+                                           google::protobuf::TextFormat::ParseInfoTree* tree) {
+  if (given.size() > kMaxTargetBytes) {
     return invalidTarget(
-        absl::StrCat("the target description has ", text.size(), " bytes; at most ", kMaxTargetBytes, " are accepted"),
+        absl::StrCat("the target description has ", given.size(), " bytes; at most ", kMaxTargetBytes, " are accepted"),
         "give a description, not a data file");
   }
+  const std::string text = withPresentNamesInText(given);
   // The deepest legal message is Target > Intrinsic > Operand.
   constexpr int kMaxDepth = 8;
   google::protobuf::TextFormat::Parser parser;

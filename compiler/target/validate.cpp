@@ -31,7 +31,7 @@ constexpr FamilyRules kFamilies[] = {
 /// Cost parameters by which plans divide.
 const std::set<std::string> kDivisors = {"peak_share",           "stream_bandwidth_share", "planes_share",
                                          "strided_planes_share", "window_planes_share",    "sliding_planes_share",
-                                         "sliding_share",        "innermost_share",        "least_slice_iterations"};
+                                         "sliding_share",        "innermost_share",        "min_slice_iterations"};
 
 class Validator : Problems {
  public:
@@ -50,7 +50,7 @@ class Validator : Problems {
     }
     memory();
     units();
-    prices();
+    costParameters();
     intrinsics();
     instructionSets();
     return take();
@@ -96,8 +96,8 @@ class Validator : Problems {
       // The outermost level may omit its size: it is that of the machine.
       const bool outermost = i + 1 == target_.memory_size();
       checkRange(at + "capacity_bytes", level.capacity_bytes(), outermost ? 0 : 1, kMaxCapacityBytes);
-      if (level.beside_inner() && i == 0) add(at + "beside_inner", "is set, but no level is before it");
-      if (!level.beside_inner() && level.capacity_bytes() > 0 && level.capacity_bytes() <= inner) {
+      if (level.peer_of_inner() && i == 0) add(at + "peer_of_inner", "is set, but no level is before it");
+      if (!level.peer_of_inner() && level.capacity_bytes() > 0 && level.capacity_bytes() <= inner) {
         add(at + "capacity_bytes", absl::StrCat("is ", level.capacity_bytes(), ", no more than the inner level's ",
                                                 inner, "; levels are listed innermost first"));
       }
@@ -143,17 +143,17 @@ class Validator : Problems {
 
   // Checks every cost parameter according to its name: shares are between 0 and 1, the others at least 0; divisors must
   // be positive.
-  void prices() {
-    if (target_.has_prices()) prices("prices.", target_.prices());
+  void costParameters() {
+    if (target_.has_cost_parameters()) costParameters("cost_parameters.", target_.cost_parameters());
   }
-  void prices(const std::string& at, const google::protobuf::Message& group) {
+  void costParameters(const std::string& at, const google::protobuf::Message& group) {
     const google::protobuf::Reflection& reflection = *group.GetReflection();
     std::vector<const google::protobuf::FieldDescriptor*> set;
     reflection.ListFields(group, &set);
     for (const google::protobuf::FieldDescriptor* field : set) {
       const std::string name(field->name());
       if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
-        prices(absl::StrCat(at, name, "."), reflection.GetMessage(group, field));
+        costParameters(absl::StrCat(at, name, "."), reflection.GetMessage(group, field));
       } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_INT64) {
         checkRange(at + name, reflection.GetInt64(group, field), 1, 1 << 20);
       } else if (const double value = reflection.GetDouble(group, field); absl::EndsWith(name, "_share") && value > 1) {

@@ -241,7 +241,7 @@ class IntrinsicValidator {
     problems_.checkPowerOfTwo(here + "threads", group.threads());
     checkAssembly(here + "assembly", group.assembly(), problems_);
     if (!problems_.checkCount(here + "fragments", group.fragments_size())) return;
-    if (!problems_.checkCount(here + "fetches", group.fetches_size())) return;
+    if (!problems_.checkCount(here + "matrix_loads", group.matrix_loads_size())) return;
     const auto known = [&](const std::string& field, const std::string& operand) {
       if (ranks_.contains(operand)) return;
       problems_.add(field, absl::StrCat("'", absl::CHexEscape(operand), "' is no operand of this intrinsic"));
@@ -256,9 +256,9 @@ class IntrinsicValidator {
       digits(at + "lanes", fragment.lanes());
       digits(at + "slots", fragment.slots());
     }
-    for (int i = 0; i < group.fetches_size(); ++i) {
-      const v1::Intrinsic::Fetch& fetch = group.fetches(i);
-      const std::string at = absl::StrCat(here, "fetches[", i, "].");
+    for (int i = 0; i < group.matrix_loads_size(); ++i) {
+      const v1::Intrinsic::MatrixLoad& fetch = group.matrix_loads(i);
+      const std::string at = absl::StrCat(here, "matrix_loads[", i, "].");
       known(at + "operand", fetch.operand());
       memory(at + "from", fetch.from());
       memory(at + "to", fetch.to());

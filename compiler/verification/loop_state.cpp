@@ -62,7 +62,7 @@ absl::Status LoopState::writeInteger(int buffer, int64_t value) {
 }
 
 absl::Status LoopState::enter() {
-  trips_ = loop_.most_iterations() > 0 ? loop_.most_iterations() : std::numeric_limits<int64_t>::max();
+  trips_ = loop_.max_iterations() > 0 ? loop_.max_iterations() : std::numeric_limits<int64_t>::max();
   if (loop_.has_trip_count()) {
     TESSERA_ASSIGN_OR_RETURN(const int64_t count, readInteger(loop_.trip_count(), 64));
     trips_ = std::clamp<int64_t>(count, 0, trips_);
@@ -88,7 +88,7 @@ int LoopState::holderAfter(const v1::StepLoop::Carried& carried, int64_t iterati
 
 absl::Status LoopState::bindPart(const v1::StepLoop::Scan& scan) {
   TESSERA_ASSIGN_OR_RETURN(const Place whole, places_.of(scan.whole()));
-  const int64_t most = loop_.most_iterations();
+  const int64_t most = loop_.max_iterations();
   if (most <= 0 || whole.size_bytes % most != 0)
     return absl::InternalError(absl::StrCat("loop ", number_, " reads parts of what has no such parts"));
   return places_.bind(number_, scan.part(),

@@ -72,7 +72,7 @@ class Written {
     v1::StepLoop& loop = *plan().add_loops();
     loop.set_first_step(first);
     loop.set_last_step(last);
-    loop.set_most_iterations(most);
+    loop.set_max_iterations(most);
     return loop;
   }
 

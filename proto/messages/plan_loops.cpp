@@ -18,7 +18,7 @@ std::vector<int64_t> iterationsOfSteps(const v1::Plan& plan) {
     while (!open.empty() && open.back().last_step <= step) open.pop_back();
     for (; next < plan.loops_size() && plan.loops(next).first_step() <= step; ++next) {
       const int64_t around = open.empty() ? 1 : open.back().times;
-      const int64_t own = std::clamp<int64_t>(plan.loops(next).most_iterations(), 1, kMost);
+      const int64_t own = std::clamp<int64_t>(plan.loops(next).max_iterations(), 1, kMost);
       // The product stays below 2^62: both factors are at most 2^31.
       if (plan.loops(next).last_step() > step)
         open.push_back({plan.loops(next).last_step(), std::min(kMost, around * own)});

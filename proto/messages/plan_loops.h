@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Upper bound of the number of executions of each step in one run: the product of most_iterations (at least 1) of the
+/// Upper bound of the number of executions of each step in one run: the product of max_iterations (at least 1) of the
 /// enclosing loops, at most 2^31.
 std::vector<int64_t> iterationsOfSteps(const v1::Plan& plan);
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "proto/messages/failure.h"
+#include "proto/messages/former_names.h"
 #include "proto/support/status_macros.h"
 #include "server/gateway/web_limits.h"
 #include "server/request_checks.h"
@@ -144,7 +145,7 @@ absl::StatusOr<std::unique_ptr<pb::Message>> requestOf(const Match& match, const
                       absl::StrCat("at most ", WebLimits::kMaxBodyParts), "use gRPC");
   }
   if (!body.empty()) {
-    if (const auto status = pb::util::JsonStringToMessage(body, request.get()); !status.ok()) {
+    if (const auto status = pb::util::JsonStringToMessage(withPresentNamesInJson(body), request.get()); !status.ok()) {
       return fieldError("body", std::string(status.message()),
                         absl::StrCat("a ", request->GetDescriptor()->full_name(), " as JSON"));
     }

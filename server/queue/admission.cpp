@@ -85,10 +85,10 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
     TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
                              step.tx.nextTicket(job.priority(), clientOf(job.project(), job.client())));
     // Take a ticket only if it is used, since taking one moves the client's next ticket back.
-    if (job.priority() > action.priority() || ticket < action.turn()) {
+    if (job.priority() > action.priority() || ticket < action.ticket()) {
       TESSERA_RETURN_IF_ERROR(step.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())).status());
       action.set_priority(job.priority());
-      action.set_turn(ticket);
+      action.set_ticket(ticket);
       raised = true;
     }
   }
@@ -134,7 +134,7 @@ absl::Status startNew(Step& step, const Submission& submission, const v1::Job& j
   action.set_priority(job.priority());
   TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
                            step.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())));
-  action.set_turn(ticket);
+  action.set_ticket(ticket);
   action.set_run_timeout_us(job.run_timeout_us());
   action.set_skip_cache(submission.request.skip_cache());
   submission.describe(step.rules, job, action);

@@ -149,7 +149,7 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   task.set_lease_secret(step.ids.secret());
   TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
   // Clients without work resume at this ticket.
-  TESSERA_RETURN_IF_ERROR(step.tx.ticketServed(task.priority(), task.turn()));
+  TESSERA_RETURN_IF_ERROR(step.tx.ticketServed(task.priority(), task.ticket()));
   worker.add_task_ids(task.id());
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
   for (v1::Action& action : actions) {

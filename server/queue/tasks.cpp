@@ -165,7 +165,7 @@ absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskS
   *task.mutable_spec() = std::move(spec);
   task.set_priority(action.priority());
   // Copies, so that the queue orders tasks without reading actions.
-  task.set_turn(action.turn());
+  task.set_ticket(action.ticket());
   task.set_ready_time_us(step.now_us);
   task.set_create_time_us(step.now_us);
   if (needs != nullptr) {
@@ -201,11 +201,11 @@ absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task) {
     return absl::OkStatus();  // a running attempt keeps its limit; attemptFailed() considers the jobs' own limits
   }
   const bool more_urgent = action.priority() > task.priority();
-  const bool sooner = action.priority() == task.priority() && action.turn() < task.turn();
+  const bool sooner = action.priority() == task.priority() && action.ticket() < task.ticket();
   const bool more_patient = action.run_timeout_us() > task.spec().run_timeout_us();
   if (more_urgent || sooner) {
     task.set_priority(action.priority());
-    task.set_turn(action.turn());
+    task.set_ticket(action.ticket());
   }
   if (more_patient) {
     task.mutable_spec()->set_run_timeout_us(action.run_timeout_us());

@@ -81,7 +81,7 @@ TEST(Requests, RefusalsNameTheField) {
       {"tune.budget_us", [](auto& r) { convertToTune(r).set_budget_us(-1); }},
       {"tune.threads", [](auto& r) { convertToTune(r).set_threads(100'000); }},
       {"tune.top", [](auto& r) { convertToTune(r).set_top(-1); }},
-      {"tune.least_share", [](auto& r) { convertToTune(r).set_least_share(1.5); }},
+      {"tune.min_share", [](auto& r) { convertToTune(r).set_min_share(1.5); }},
       {"tune.method", [](auto& r) { convertToTune(r).set_method("a\nb"); }},
       {"tune.method", [](auto& r) { convertToTune(r).set_method("Walk"); }},  // a valid name, but no method
       {"tune.compile.target.family",
@@ -138,7 +138,7 @@ TEST(Requests, RefusalsNameTheField) {
       {"tune.measuring.tolerance", [](auto& r) { convertToTune(r).mutable_measuring()->set_tolerance(2); }},
       {"tune.measuring.trial_timeout_us",
        [](auto& r) { convertToTune(r).mutable_measuring()->set_trial_timeout_us(-1); }},
-      {"tune.measuring.least_gain", [](auto& r) { convertToTune(r).mutable_measuring()->set_least_gain(0.5); }},
+      {"tune.measuring.min_gain", [](auto& r) { convertToTune(r).mutable_measuring()->set_min_gain(0.5); }},
       {"tune.compile.pins", [](auto& r) { *convertToTune(r).mutable_compile()->mutable_pins() = digestOf("pins"); }},
       {"tune.compile.specializations", [](auto& r) { convertToTune(r).mutable_compile()->add_specializations(); }},
       {"compile.input_shapes[0].shape[1]",

@@ -54,7 +54,7 @@ grpc::ServerUnaryReactor* VersionsService::ListArtifactVersions(grpc::CallbackSe
                   const int size = request->page_size() == 0 ? 50 : std::min(request->page_size(), 1000);
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
                     TESSERA_RETURN_IF_ERROR(jobOf(reader, caller, request->job_id()).status());
-                    TESSERA_ASSIGN_OR_RETURN(const v1::ArtifactSeries series, reader.getRollout(request->job_id()));
+                    TESSERA_ASSIGN_OR_RETURN(const v1::ArtifactRollout series, reader.getRollout(request->job_id()));
                     response->set_mode(series.mode());
                     TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::ArtifactVersion> versions,
                                              reader.versionsAfter(request->job_id(), last, size));

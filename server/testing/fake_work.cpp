@@ -26,14 +26,15 @@ v1::TaskResult FakeWork::plan(const v1::PlanTask& task) const {
   plan->set_weights_file("weights.bin");
   addFile(result, "plan.pb", "plan of " + model + "\n" + task.target().name() + " " + task.spec().pins().sha256());
   addFile(result, "weights.bin", "weights of " + model);
-  if (task.tell_open_choices() && !task.spec().has_pins()) {
-    plan->mutable_open_choices()->Assign(open_choices.begin(), open_choices.end());
+  if (task.report_ambiguous_choices() && !task.spec().has_pins()) {
+    plan->mutable_ambiguous_choices()->Assign(ambiguous_choices.begin(), ambiguous_choices.end());
   }
   std::string unit;
   while (units >> unit) {
     auto* entry = plan->add_units();
     entry->set_workload_hash(unit);
     entry->set_summary("workload " + unit);
+    entry->mutable_shape()->set_operators("operators of " + unit);
     entry->set_file(std::to_string(plan->units_size()) + ".unit");
     addFile(result, entry->file(), "unit " + unit);
   }
@@ -118,7 +119,7 @@ v1::TaskResult FakeWork::search(const v1::SearchTask& task) const {
   if (!task.log().batches().empty()) {
     const auto& last = task.log().batches().rbegin()->speeds();
     for (int at = 0; at < last.size(); ++at) {
-      if (last[at] < 0) result.mutable_search()->mutable_batch()->add_unheard(at);
+      if (last[at] < 0) result.mutable_search()->mutable_batch()->add_pending(at);
     }
   }
   return result;

@@ -27,7 +27,7 @@ class FakeWork {
   std::function<void(const std::string& workload, int number, v1::MeasureTaskResult& result)> trial;
 
   /// Open choices of every plan without pins.
-  std::vector<v1::OpenChoice> open_choices;
+  std::vector<v1::AmbiguousChoice> ambiguous_choices;
 
   /// Units of plans with pins, instead of the model's; unset: the model's.
   std::function<std::string(const std::string& pins)> pinned_units;

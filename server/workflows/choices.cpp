@@ -27,7 +27,7 @@ constexpr double kLeastShare = 0.001;  // of the model's time; a smaller gain is
 constexpr int64_t kBudgetParts = 3;    // fraction of the budget for choices is 1 / kBudgetParts
 
 /// "winograd-2x2 instead of direct at Conv_16 and 2 more"
-std::string nameOf(const v1::OpenChoice& open) {
+std::string nameOf(const v1::AmbiguousChoice& open) {
   const std::string more =
       open.choices_size() > 1 ? absl::StrCat(" and ", open.choices_size() - 1, " more like it") : "";
   return absl::StrCat(open.choices(0).choice(), " instead of ", open.instead_of(), " at ", open.choices(0).place(),
@@ -91,7 +91,7 @@ absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   TESSERA_ASSIGN_OR_RETURN(const bool more, advance(step, action));
   if (more) {
-    const v1::OpenChoice& open = tune.choices(tune.choices_tried()).open();
+    const v1::AmbiguousChoice& open = tune.choices(tune.choices_tried()).open();
     TESSERA_RETURN_IF_ERROR(showProgress(step, action, progressOf(tune, nameOf(open)), false));
     v1::Pins pins;
     pinTaken(tune, pins);
@@ -222,7 +222,7 @@ absl::StatusOr<Choosing> confirmed(Step& step, v1::Action& action, const v1::Tas
 
 absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Action& action) {
   std::vector<Trial> faster, others;
-  for (const v1::OpenChoice& open : plan.open_choices()) {
+  for (const v1::AmbiguousChoice& open : plan.ambiguous_choices()) {
     Trial trial;
     *trial.mutable_open() = open;
     TESSERA_ASSIGN_OR_RETURN(const bool known_faster, askRecords(step, action, trial));

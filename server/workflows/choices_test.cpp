@@ -22,14 +22,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-v1::OpenChoice openChoice(const std::string& place, double possible_gain_us = 500) {
-  v1::OpenChoice open;
+v1::AmbiguousChoice openChoice(const std::string& place, double possible_gain_us = 500) {
+  v1::AmbiguousChoice open;
   v1::Choice& pin = *open.add_choices();
   pin.set_kind("algorithm");
   pin.set_place(place);
   pin.set_choice("winograd-2x2");
   open.set_instead_of("direct");
-  open.set_price_us(1000);
+  open.set_cost_us(1000);
   open.set_alternative_us(1100);
   open.set_possible_gain_us(possible_gain_us);
   open.set_hash("hash of " + place);
@@ -42,7 +42,7 @@ class Choices : public testing::Test {
   Choices() { bench.registerWorker("w"); }
 
   std::string tune(const std::vector<std::string>& places, int trials = 5, int most = -1) {
-    for (const std::string& place : places) bench.work.open_choices.push_back(openChoice(place));
+    for (const std::string& place : places) bench.work.ambiguous_choices.push_back(openChoice(place));
     v1::CreateJobRequest request = bench.request("request " + std::to_string(++requests), "m", "a b");
     v1::TuneSpec spec;
     *spec.mutable_compile() = request.compile();
@@ -132,7 +132,7 @@ TEST_F(Choices, WhatWasMeasuredIsFiledAndTheNextJobBeginsWithIt) {
                                                      testing::Pair("bad", testing::DoubleNear(0.8, 1e-9))));
   best_ms = 1;
   tried.clear();
-  bench.work.open_choices.clear();
+  bench.work.ambiguous_choices.clear();
   const v1::Job again = finished(tune({"bad", "good"}, 2));
   EXPECT_THAT(taken(again), ElementsAre("good"));
   const auto& choices = again.tune_result().choices();
@@ -164,7 +164,7 @@ TEST_F(Choices, WhatAnEarlierCompilerMeasuredSlowerIsMeasuredAgain) {
 TEST_F(Choices, JobsOfTheSameModelTryThemOnce) {
   factors({{"\"first\"", 0.9}, {"\"second\"", 1.2}});
   const std::string one = tune({"first", "second"}, 1);
-  bench.work.open_choices.clear();
+  bench.work.ambiguous_choices.clear();
   const std::string other = tune({"first", "second"}, 2);
   std::multiset<std::string> plans;
   for (v1::Lease lease = bench.lease("w"); !lease.task_id().empty(); lease = bench.lease("w")) {
@@ -189,7 +189,7 @@ TEST_F(Choices, JobsOfTheSameModelTryThemOnce) {
 TEST_F(Choices, OneJobsEndLeavesTheOtherWhatBothTry) {
   factors({{"\"first\"", 0.9}});
   const std::string one = tune({"first"}, 1);
-  bench.work.open_choices.clear();
+  bench.work.ambiguous_choices.clear();
   const std::string other = tune({"first"}, 2);
   while (bench.job(one).progress().phase() != "choose" || bench.job(other).progress().phase() != "choose")
     ASSERT_TRUE(bench.finish("w", bench.lease("w")).ok());
@@ -327,7 +327,7 @@ TEST_F(Choices, WhatCannotBeCompiledOrIsWrongIsLeft) {
 }
 
 TEST_F(Choices, OnlySoManyAreTriedAndNoneWhoseGainCannotBeSeen) {
-  bench.work.open_choices = {openChoice("tiny", 0.001)};
+  bench.work.ambiguous_choices = {openChoice("tiny", 0.001)};
   const v1::Job job = finished(tune({"first", "second", "third"}, 1, 2));
   EXPECT_THAT(taken(job), ElementsAre("first", "second"));
   EXPECT_THAT(job.tune_result().choices(0).untaken(), HasSubstr("too little for a compilation"));
@@ -365,7 +365,7 @@ TEST_F(Choices, AThirdOfTheBudgetIsTheirsAndTheSearchHasTheRest) {
 }
 
 TEST_F(Choices, ABudgetThatIsUsedUpAlreadyLeavesThemAll) {
-  bench.work.open_choices = {openChoice("first")};
+  bench.work.ambiguous_choices = {openChoice("first")};
   v1::CreateJobRequest request = bench.request("m", "m", "a");
   *request.mutable_tune()->mutable_compile() = bench.request("m", "m", "a").compile();
   request.mutable_tune()->set_budget_us(1);

@@ -173,7 +173,7 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
   }
   TESSERA_ASSIGN_OR_RETURN(pins, knownTrees(step.tx, projectOf(action), knowledge, action.target(), plan));
   *pins.mutable_choices() = action.known_choices();
-  action.set_knows(true);
+  action.set_records_looked_up(true);
   compile.mutable_options()->clear_knowledge();
   if (!pins.workloads().empty()) {
     TESSERA_RETURN_IF_ERROR(suggest(step, action, pins));
@@ -219,10 +219,10 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
   *artifact.mutable_manifest() = assembled.manifest();
   artifact.set_job_id(action.job_id());
   artifact.set_project(projectOf(action));
-  artifact.set_action_key(
-      tunes            ? tunedKey(action)
-      : action.knows() ? actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version)
-                       : action.key());
+  artifact.set_action_key(tunes                        ? tunedKey(action)
+                          : action.records_looked_up() ? actionKey(projectOf(action), action.compile(), action.target(),
+                                                                   step.rules.compiler_version)
+                                                       : action.key());
   artifact.set_create_time_us(step.now_us);
   TESSERA_RETURN_IF_ERROR(step.tx.putArtifact(artifact));
   TESSERA_RETURN_IF_ERROR(
@@ -305,8 +305,8 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
         return absl::StrCat("an artifact was assembled without the object of unit ", unit.file());
       }
     }
-    if (std::any_of(result.plan().open_choices().begin(), result.plan().open_choices().end(),
-                    [](const v1::OpenChoice& open) { return open.choices().empty(); })) {
+    if (std::any_of(result.plan().ambiguous_choices().begin(), result.plan().ambiguous_choices().end(),
+                    [](const v1::AmbiguousChoice& open) { return open.choices().empty(); })) {
       return "an open choice is at no place";
     }
     // The artifact of the same attempt is a file too.
@@ -362,7 +362,7 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
   *spec.mutable_plan()->mutable_target() = action.target();
   spec.mutable_plan()->set_finish_small(true);
   const bool measures = action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING;
-  spec.mutable_plan()->set_tell_open_choices(measures || usesRecords(action.compile()));
+  spec.mutable_plan()->set_report_ambiguous_choices(measures || usesRecords(action.compile()));
   addModelInputs(action.compile(), spec);
   return addOrJoin(step, action, std::move(spec));
 }
@@ -395,6 +395,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     build.set_build_key(buildKey(projectOf(action), digest.sha256(), step.rules.compiler_version));
     build.set_workload_hash(unit.workload_hash());
     build.set_summary(unit.summary());
+    *build.mutable_shape() = unit.shape();
     *build.mutable_unit() = digest;
     // Equal units of one plan are built once.
     if (!units.emplace(build.build_key(), digest).second) {

@@ -17,11 +17,11 @@ namespace tessera::server {
 namespace {
 
 constexpr int kRead = 200;  // records of a workload, in the query's order
-constexpr int kLookConfirmed = 1000;
+constexpr int kReadConfirmed = 1000;
 constexpr double kNoises = 3;        // minimum gain of an unconfirmed record, in spreads of its times
 constexpr double kLeastGain = 1.01;  // minimum speed over the default
 constexpr size_t kOfWorkload = 4, kOfOtherChips = 2, kOfSimilar = 4;  // trees of a warm start
-constexpr int kLookSimilar = 1000;                                    // records of workloads with equal operators
+constexpr int kReadSimilar = 1000;                                    // records of workloads with equal operators
 
 /// Whether the trial failed; profiles are unchecked, not failed.
 bool failed(const v1::TuningRecord& record) {
@@ -47,10 +47,11 @@ std::string quoted(const std::string& text) {
   return value + "\"";
 }
 
-/// The operators of a summary with '#' for each number, and the numbers.
-std::pair<std::string, std::vector<double>> shapeOf(const std::string& summary) {
+/// The operators of a summary with '#' for each number, and the numbers. Only for records of releases without
+/// workload_shape; to be removed with the next one.
+v1::WorkloadShape shapeOfSummary(const std::string& summary) {
   std::string operators;
-  std::vector<double> numbers;
+  std::vector<int64_t> numbers;
   bool in_number = false;
   for (const char c : summary) {
     const bool digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
@@ -68,8 +69,13 @@ std::pair<std::string, std::vector<double>> shapeOf(const std::string& summary) 
     }
     in_number = digit && !of_name;
   }
-  return {operators, numbers};
+  v1::WorkloadShape shape;
+  shape.set_operators(operators);
+  shape.mutable_dimensions()->Assign(numbers.begin(), numbers.end());
+  return shape;
 }
+
+WorkloadForm formOf(const v1::TuningRecord& record) { return {record.workload_shape(), record.workload_summary()}; }
 
 /// Speed relative to the default tree; 0 if not compared.
 double speedOf(const v1::TuningRecord& record) {
@@ -104,6 +110,31 @@ absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, co
   TESSERA_ASSIGN_OR_RETURN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
   std::erase_if(page.items, [](const v1::TuningRecord& record) { return !hasTree(record); });
   return std::move(page.items);
+}
+
+/// Records, faster than their default, of other workloads with the operators of `form`.
+absl::StatusOr<std::vector<v1::TuningRecord>> similarTo(storage::Reader& reader, const KnowledgeQuery& query,
+                                                        const WorkloadForm& form) {
+  const std::string threads = absl::StrCat(" AND threads = ", query.threads);
+  std::string first_word = quoted(form.summary.substr(0, form.summary.find(' ')));
+  first_word.insert(first_word.size() - 1, "*");
+  const std::string& operators = form.shape.operators();
+  // Records of earlier releases have a summary only.
+  TESSERA_ASSIGN_OR_RETURN(
+      std::vector<v1::TuningRecord> similar,
+      faster(reader, query.project,
+             absl::StrCat("summary = ", first_word, operators.empty() ? "" : " AND operators = \"\"", threads),
+             kReadSimilar));
+  if (!operators.empty()) {
+    TESSERA_ASSIGN_OR_RETURN(
+        const std::vector<v1::TuningRecord> equal,
+        faster(reader, query.project, absl::StrCat("operators = ", quoted(operators), threads), kReadSimilar));
+    similar.insert(similar.end(), equal.begin(), equal.end());
+  }
+  std::erase_if(similar, [&](const v1::TuningRecord& record) {
+    return record.workload_hash() == query.workload_hash || !shapeDistance(form, formOf(record));
+  });
+  return similar;
 }
 
 /// Records of the workload on this chip, the first `look` of those that `condition`, a filter, selects too.
@@ -147,27 +178,31 @@ KnowledgeQuery queryFor(const std::string& project, const std::string& hash, con
 
 /// The fastest of many trials is usually the luckiest one. A tree that was measured once must therefore be faster by
 /// more than the spread of its times.
-double leastGainUnconfirmed(const v1::TuningRecord& record, double least_gain) {
-  return std::max(least_gain, 1 + kNoises * (record.host_noise() + record.mad_ms() / record.median_ms()));
+double leastGainUnconfirmed(const v1::TuningRecord& record, double min_gain) {
+  return std::max(min_gain, 1 + kNoises * (record.host_noise() + record.mad_ms() / record.median_ms()));
 }
 
 }  // namespace
 
-std::optional<double> shapeDistance(const std::string& one, const std::string& other) {
-  const auto [operators, numbers] = shapeOf(one);
-  const auto [other_operators, other_numbers] = shapeOf(other);
-  if (operators != other_operators) {
+std::optional<double> shapeDistance(const WorkloadForm& one, const WorkloadForm& other) {
+  if (one.shape.operators().empty() || other.shape.operators().empty()) {
+    const v1::WorkloadShape shape = shapeOfSummary(one.summary), other_shape = shapeOfSummary(other.summary);
+    return shape.operators().empty() ? std::nullopt : shapeDistance({shape, ""}, {other_shape, ""});
+  }
+  if (one.shape.operators() != other.shape.operators() ||
+      one.shape.dimensions_size() != other.shape.dimensions_size()) {
     return std::nullopt;
   }
   double distance = 0;
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    distance += std::abs(std::log((numbers[i] + 1) / (other_numbers[i] + 1)));
+  for (int i = 0; i < one.shape.dimensions_size(); ++i) {
+    distance += std::abs(std::log((static_cast<double>(one.shape.dimensions(i)) + 1) /
+                                  (static_cast<double>(other.shape.dimensions(i)) + 1)));
   }
   return distance;
 }
 
 absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, const KnowledgeQuery& query,
-                                                   const std::string& summary) {
+                                                   const WorkloadForm& form) {
   v1::KnownTrees known;
   std::set<std::string> seen;
   const auto addUpTo = [&](size_t most, bool same_workload, const std::vector<v1::TuningRecord>& records) {
@@ -185,17 +220,11 @@ absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, cons
              kRead));
   std::erase_if(elsewhere, [](const v1::TuningRecord& record) { return record.target_hash().empty(); });
   addUpTo(kOfOtherChips, true, elsewhere);
-  std::string first = quoted(summary.substr(0, summary.find(' ')));
-  first.insert(first.size() - 1, "*");
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> similar,
-                           faster(reader, query.project, absl::StrCat("summary = ", first, threads), kLookSimilar));
-  std::erase_if(similar, [&](const v1::TuningRecord& record) {
-    return record.workload_hash() == query.workload_hash || !shapeDistance(summary, record.workload_summary());
-  });
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> similar, similarTo(reader, query, form));
   std::ranges::sort(similar, {}, [&](const v1::TuningRecord& record) {
     return std::make_tuple(!record.target_hash().empty() && record.target_hash() != chip,
-                           *shapeDistance(summary, record.workload_summary()),
-                           record.median_ms() / record.baseline_ms(), record.id());
+                           *shapeDistance(form, formOf(record)), record.median_ms() / record.baseline_ms(),
+                           record.id());
   });
   addUpTo(kOfSimilar, false, similar);
   // The rest of the workload's records trains the cost model.
@@ -205,7 +234,7 @@ absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, cons
   return known;
 }
 
-absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double least_gain) {
+absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double min_gain) {
   v1::TuningRecord best;
   const auto takeFaster = [&](const v1::TuningRecord& record) {
     if (best.id().empty() ||
@@ -215,7 +244,7 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
   };
   TESSERA_ASSIGN_OR_RETURN(
       const std::vector<v1::TuningRecord> confirmations,
-      filed(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kLookConfirmed));
+      filed(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kReadConfirmed));
   std::set<std::string> judged;
   for (const v1::TuningRecord& record : confirmations) {
     if (!hasTree(record)) {
@@ -223,7 +252,7 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
     }
     const bool newest =
         judged.insert(canonicalBytes(record.schedule())).second;  // the newest confirmation of a tree decides
-    if (newest && record.outcome() == v1::TuningRecord::PASSED && speedOf(record) >= least_gain) {
+    if (newest && record.outcome() == v1::TuningRecord::PASSED && speedOf(record) >= min_gain) {
       takeFaster(record);
     }
   }
@@ -235,7 +264,7 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
       timed(reader, query, absl::StrCat(" AND outcome = PASSED AND speed > 0 AND mode != ", kConfirmedMode),
             "speed desc"));
   for (const v1::TuningRecord& record : trials) {
-    if (speedOf(record) >= leastGainUnconfirmed(record, least_gain) &&
+    if (speedOf(record) >= leastGainUnconfirmed(record, min_gain) &&
         !judged.contains(canonicalBytes(record.schedule()))) {
       takeFaster(record);
     }
@@ -263,7 +292,7 @@ absl::StatusOr<std::vector<v1::Choice>> knownChoices(storage::Reader& reader, co
                                                      const v1::Knowledge& knowledge, const v1::Target& target,
                                                      const v1::PlanTaskResult& plan) {
   std::vector<v1::Choice> choices;
-  for (const v1::OpenChoice& open : plan.open_choices()) {
+  for (const v1::AmbiguousChoice& open : plan.ambiguous_choices()) {
     TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord answer,
                              newestChoiceRecord(reader, queryFor(project, open.hash(), target, knowledge)));
     if (isFaster(answer)) {

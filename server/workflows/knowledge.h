@@ -24,21 +24,26 @@ struct KnowledgeQuery {
   int64_t until_us = INT64_MAX;  ///< records that were created later are ignored
 };
 
-/// Returns trees with which a search of this workload starts (warm start), one record for each tree. First the trees to
-/// try: the fastest of the workload on this chip, then on other chips, then the fastest of other workloads with the
-/// same operators, nearest shapes first (shapeDistance()). After them the workload's other records, which the search
-/// does not try but learns from. `summary` is the workload's.
-absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, const KnowledgeQuery& query,
-                                                   const std::string& summary);
+/// A workload for comparison with others.
+struct WorkloadForm {
+  v1::WorkloadShape shape;
+  std::string summary;  ///< compared with records of earlier releases, which have no shape
+};
 
-/// Distance between the shapes of two workloads: the sum, over the numbers in their summaries, of |log of the ratio|.
-/// Returns nothing if the operators differ.
-std::optional<double> shapeDistance(const std::string& one, const std::string& other);
+/// Trees that a search of the query's workload, which has this form, begins with. First one record for each tree to
+/// try: the fastest records of the workload itself, on this chip, then on others; then the fastest of workloads with
+/// equal operators and the nearest sizes. After them the other records of the workload, to learn from.
+absl::StatusOr<v1::KnownTrees> warmStartCandidates(storage::Reader& reader, const KnowledgeQuery& query,
+                                                   const WorkloadForm& form);
+
+/// Distance of two workloads of equal operators: the sum of |log| of their dimensions' ratios. None if operators
+/// differ. Compares shapes if both have one, else summaries, whose numbers are then the dimensions.
+std::optional<double> shapeDistance(const WorkloadForm& one, const WorkloadForm& other);
 
 /// The record whose tree a compilation should take: correct, measured alternating with the default, and at least
-/// `least_gain` times as fast. Confirmed trees go before those that were tried once. Without an id if there is none.
+/// `min_gain` times as fast. Confirmed trees go before those that were tried once. Without an id if there is none.
 /// Equal records give equal results.
-absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double least_gain);
+absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const KnowledgeQuery& query, double min_gain);
 
 /// The newest measurement of an open choice, whose hash is the query's workload_hash. Without an id if there is none.
 absl::StatusOr<v1::TuningRecord> newestChoiceRecord(storage::Reader& reader, const KnowledgeQuery& query);

@@ -184,7 +184,7 @@ TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearest
   ASSERT_TRUE(bench_.store
                   ->read([&](storage::Reader& reader) -> absl::Status {
                     TESSERA_ASSIGN_OR_RETURN(known, warmStartCandidates(reader, {kDefaultProject, "a", target, 1},
-                                                                        "conv2d 3x3 s1 64->64 56x56 + relu"));
+                                                                        {{}, "conv2d 3x3 s1 64->64 56x56 + relu"}));
                     return absl::OkStatus();
                   })
                   .ok());
@@ -201,7 +201,7 @@ TEST_F(KnowledgeTest, ASearchFirstTriesItsOwnRecordsThenOtherChipsThenTheNearest
 
 TEST_F(KnowledgeTest, AChoiceThatWasMeasuredFasterIsTakenAndTreesAreOfWhatItMakes) {
   const auto openChoice = [](const std::string& place) {
-    v1::OpenChoice open;
+    v1::AmbiguousChoice open;
     open.set_hash("question " + place);
     for (const char* where : {"", "#2"}) {
       v1::Choice& pin = *open.add_choices();
@@ -218,8 +218,8 @@ TEST_F(KnowledgeTest, AChoiceThatWasMeasuredFasterIsTakenAndTreesAreOfWhatItMake
     result.set_mode("choice");
     return result;
   };
-  bench_.work.open_choices = {openChoice("slower"), openChoice("faster"), openChoice("unknown"), openChoice("noisy"),
-                              openChoice("wrong")};
+  bench_.work.ambiguous_choices = {openChoice("slower"), openChoice("faster"), openChoice("unknown"),
+                                   openChoice("noisy"), openChoice("wrong")};
   EXPECT_EQ(compile("nothing is known", v1::Knowledge::NEWEST), "");
   const std::string by_default = artifact_;
   file(answer("was slower then", "faster", 0.9, 10));
@@ -244,11 +244,49 @@ TEST_F(KnowledgeTest, AChoiceThatWasMeasuredFasterIsTakenAndTreesAreOfWhatItMake
   EXPECT_EQ(artifact_, by_default);
 }
 
+TEST_F(KnowledgeTest, ASearchFindsNeighboursByTheirShapeAndOlderOnesByTheirSummary) {
+  const auto shapeOf = [](const std::string& operators, const std::vector<int64_t>& dimensions) {
+    v1::WorkloadShape shape;
+    shape.set_operators(operators);
+    shape.mutable_dimensions()->Assign(dimensions.begin(), dimensions.end());
+    return shape;
+  };
+  const auto similar = [&](int bits, const v1::WorkloadShape& shape, const std::string& summary) {
+    v1::TuningRecord other = record("record " + std::to_string(bits), bits, 2, 10);
+    other.set_workload_hash("hash of " + std::to_string(bits));
+    *other.mutable_workload_shape() = shape;
+    other.set_workload_summary(summary);
+    file(other);
+  };
+  similar(1, shapeOf("matmul + relu", {64, 64, 640}), "said otherwise");
+  similar(2, shapeOf("matmul + relu", {64, 64, 65}), "said otherwise");
+  similar(3, shapeOf("matmul + add", {64, 64, 64}), "matmul 64x64x64 + relu");
+  similar(4, shapeOf("matmul + relu", {64, 64}), "matmul 64x64x64 + relu");
+  similar(5, {}, "matmul 64x64x70 + relu");
+  v1::Target target;
+  target.set_name("test-target");
+  v1::KnownTrees known;
+  const WorkloadForm form{shapeOf("matmul + relu", {64, 64, 64}), "matmul 64x64x64 + relu"};
+  ASSERT_TRUE(bench_.store
+                  ->read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN_OR_RETURN(known,
+                                             warmStartCandidates(reader, {kDefaultProject, "a", target, 1}, form));
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  std::vector<int> tried;
+  for (const v1::KnownTrees::Tree& tree : known.trees()) tried.push_back(tree.schedule().vector_bits());
+  EXPECT_THAT(tried, testing::ElementsAre(2, 5, 1));
+}
+
 TEST(ShapeDistance, ComparesNumbersOfTheSameOperators) {
-  EXPECT_EQ(shapeDistance("matmul 64x128", "matmul 64x128"), 0);
-  EXPECT_LT(*shapeDistance("matmul 64x128", "matmul 64x160"), *shapeDistance("matmul 64x128", "matmul 8x128"));
-  EXPECT_FALSE(shapeDistance("matmul 64x128", "matmul 64x128x2"));
-  EXPECT_FALSE(shapeDistance("conv2d 3x3", "conv1d 3x3")) << "a digit of a name is no number";
+  const auto distance = [](const std::string& one, const std::string& other) {
+    return shapeDistance({{}, one}, {{}, other});
+  };
+  EXPECT_EQ(distance("matmul 64x128", "matmul 64x128"), 0);
+  EXPECT_LT(*distance("matmul 64x128", "matmul 64x160"), *distance("matmul 64x128", "matmul 8x128"));
+  EXPECT_FALSE(distance("matmul 64x128", "matmul 64x128x2"));
+  EXPECT_FALSE(distance("conv2d 3x3", "conv1d 3x3")) << "a digit of a name is no number";
 }
 
 }  // namespace

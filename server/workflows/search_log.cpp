@@ -36,15 +36,15 @@ absl::StatusOr<SearchHistory> historyOf(storage::Reader& reader, const std::stri
       for (const double speed : entry.batch().speeds()) {
         history.best_speed = std::max(history.best_speed, speed);
       }
-    } else if (entry.has_confirmation() && entry.confirmation().stands() &&
+    } else if (entry.has_confirmation() && entry.confirmation().confirmed() &&
                entry.confirmation().speed() > history.confirmed.speed()) {
       history.confirmed = entry.confirmation();
     } else if (entry.has_known()) {
       history.known = entry.known();
       // A restart discards the proposals; what was confirmed stays valid.
-    } else if (entry.begun_anew()) {
+    } else if (entry.restarted()) {
       history.log.clear_batches();
-      ++history.begun_anew;
+      ++history.restarted;
     }
   }
   return history;

@@ -88,7 +88,7 @@ bool isBuilding(const v1::SearchState& state) {
 
 /// Whether no further trial will be started.
 bool isOver(const v1::SearchState& state) {
-  return state.exhausted() || state.closing() || state.told().trials() >= state.trials_wanted();
+  return state.exhausted() || state.closing() || state.report().trials() >= state.trials_wanted();
 }
 
 /// Lets the tune actions that wait for the search start their next batches.
@@ -113,13 +113,13 @@ absl::Status finish(Step& step, v1::Action search) {
   TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
   v1::SearchState& state = *search.mutable_search();
   const bool improved = history.confirmed.has_schedule();
-  state.mutable_told()->set_improved(improved);
+  state.mutable_report()->set_improved(improved);
   if (improved) {
-    *state.mutable_told()->mutable_best() = history.confirmed.schedule();
-    state.mutable_told()->set_best_ms(state.told().default_ms() / history.confirmed.speed());
+    *state.mutable_report()->mutable_best() = history.confirmed.schedule();
+    state.mutable_report()->set_best_ms(state.report().default_ms() / history.confirmed.speed());
   } else {
-    state.mutable_told()->clear_best();
-    state.mutable_told()->set_best_ms(state.told().default_ms());
+    state.mutable_report()->clear_best();
+    state.mutable_report()->set_best_ms(state.report().default_ms());
   }
   const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
   for (const std::string& tune : waiting) {
@@ -218,7 +218,7 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
   Trial& trial = *trialOf(state, task_id);
   trial.clear_task_id();
   trial.set_speed(speed);
-  v1::TuneResult::Workload& told = *state.mutable_told();
+  v1::TuneResult::Workload& told = *state.mutable_report();
   told.set_trials(told.trials() + 1);
   if (!failure.empty()) {
     tellFailure(told, failure);
@@ -246,9 +246,9 @@ absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
   state.set_stage(v1::SearchState::TRYING);
   state.clear_task_id();
   // Outcomes that were unknown to the task may lead to further proposals.
-  const bool knew_all = result.batch().unheard().empty();
+  const bool knew_all = result.batch().pending().empty();
   state.set_exhausted(knew_all && result.proposals_size() < task.spec().search().wanted());
-  v1::TuneResult::Workload& told = *state.mutable_told();
+  v1::TuneResult::Workload& told = *state.mutable_report();
   told.set_refused(told.refused() + result.batch().refused_size() - result.proposals_size());
   int number = told.trials() + openTrials(state);
   for (const v1::SearchTaskResult::Proposal& proposal : result.proposals()) {
@@ -298,20 +298,20 @@ absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   v1::SearchEntry::Confirmation& confirmation = *entry.mutable_confirmation();
   *confirmation.mutable_schedule() = state.best().schedule();
   confirmation.set_speed(speed);
-  confirmation.set_stands(speed >= leastGain(state.rules()));
+  confirmation.set_confirmed(speed >= leastGain(state.rules()));
   TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
-  if (!confirmation.stands()) {  // a lucky measurement, or a wrong result
+  if (!confirmation.confirmed()) {  // a lucky measurement, or a wrong result
     TESSERA_RETURN_IF_ERROR(dropCandidate(step, state.best()));
     state.clear_best();
     state.set_best_speed(std::max(1.0, history.confirmed.speed()));
-    state.mutable_told()->set_best_ms(state.told().default_ms() / state.best_speed());
-    state.mutable_told()->clear_best();
+    state.mutable_report()->set_best_ms(state.report().default_ms() / state.best_speed());
+    state.mutable_report()->clear_best();
     if (history.confirmed.has_schedule()) {
-      *state.mutable_told()->mutable_best() = history.confirmed.schedule();
+      *state.mutable_report()->mutable_best() = history.confirmed.schedule();
     }
   }
   const std::vector<std::string> waiting(state.wanted_by().begin(), state.wanted_by().end());
-  if (confirmation.stands() && speed > history.confirmed.speed()) {
+  if (confirmation.confirmed() && speed > history.confirmed.speed()) {
     for (const std::string& tune : waiting) {
       TESSERA_RETURN_IF_ERROR(treeConfirmed(step, tune, state.workload_hash(), state.best().schedule(), speed));
     }
@@ -330,7 +330,7 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   const double speed = wrong ? 0 : speedOf(result);
   const TrialOutcome outcome{wrong ? v1::TuningRecord::WRONG_RESULT : v1::TuningRecord::PASSED, result.wrong(),
                              &result};
-  v1::TuneResult::Workload& told = *state.mutable_told();
+  v1::TuneResult::Workload& told = *state.mutable_report();
   if (state.stage() == v1::SearchState::CONFIRMING && state.task_id() == task.id()) {
     TESSERA_RETURN_IF_ERROR(
         storeTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
@@ -416,6 +416,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.add_wanted_by(tune.id());
   state.set_workload_hash(unit.workload_hash());
   state.set_summary(unit.summary());
+  *state.mutable_shape() = unit.shape();
   *state.mutable_unit() = unit.unit();
   *state.mutable_plan() = tune.tune().base_plan();
   TESSERA_ASSIGN_OR_RETURN(*state.mutable_baseline(), step.tx.getObject(unit.build_key()));
@@ -432,12 +433,13 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   state.set_client(tune.tune().client());
   state.set_start_time_us(step.now_us);
   state.set_flops(flops);
-  state.mutable_told()->set_hash(unit.workload_hash());
+  state.mutable_report()->set_hash(unit.workload_hash());
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
   if (!spec.ignore_records()) {
     TESSERA_ASSIGN_OR_RETURN(
         v1::KnownTrees known,
-        warmStartCandidates(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads}, unit.summary()));
+        warmStartCandidates(step.tx, {projectOf(tune), unit.workload_hash(), tune.target(), threads},
+                            {unit.shape(), unit.summary()}));
     if (!known.trees().empty()) {
       known.set_search(search.id());
       v1::SearchEntry entry;
@@ -450,7 +452,7 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   return search.id();
 }
 
-double leastGain(const v1::MeasuringRules& rules) { return rules.least_gain() > 0 ? rules.least_gain() : kLeastGain; }
+double leastGain(const v1::MeasuringRules& rules) { return rules.min_gain() > 0 ? rules.min_gain() : kLeastGain; }
 
 bool onlyMeasurementsRemain(const v1::SearchState& search) {
   return search.stage() == v1::SearchState::TRYING && search.task_id().empty() && !isBuilding(search);
@@ -465,7 +467,7 @@ absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
   }
   const bool ahead = state.log().batches_size() > 1;
   if (!onlyMeasurementsRemain(state) || ahead || isOver(state) ||
-      state.told().trials() + openTrials(state) >= state.trials_wanted()) {
+      state.report().trials() + openTrials(state) >= state.trials_wanted()) {
     return false;
   }
   TESSERA_ASSIGN_OR_RETURN(const bool due, confirmationIsDue(step, search));
@@ -476,19 +478,19 @@ absl::Status beginBatch(Step& step, v1::Action search, int most) {
   v1::SearchState& state = *search.mutable_search();
   TESSERA_ASSIGN_OR_RETURN(const int64_t turn,
                            step.tx.takeTicket(search.priority(), clientOf(projectOf(search), state.client())));
-  search.set_turn(turn);
+  search.set_ticket(turn);
   v1::TaskSpec spec;
   spec.set_kind(v1::SEARCH);
   v1::SearchTask& task = *spec.mutable_search();
   *task.mutable_unit() = state.unit();
   task.set_method(state.method());
   TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
-  task.set_seed(state.seed() + static_cast<uint64_t>(history.begun_anew));
-  if (history.begun_anew > 0 && state.best().has_schedule()) {
+  task.set_seed(state.seed() + static_cast<uint64_t>(history.restarted));
+  if (history.restarted > 0 && state.best().has_schedule()) {
     *task.add_suggested() = state.best().schedule();
   }
-  task.set_wanted(std::clamp(state.trials_wanted() - state.told().trials() - openTrials(state), 1, most));
-  task.set_search(absl::StrCat(search.id(), history.begun_anew > 0 ? absl::StrCat("~", history.begun_anew) : ""));
+  task.set_wanted(std::clamp(state.trials_wanted() - state.report().trials() - openTrials(state), 1, most));
+  task.set_search(absl::StrCat(search.id(), history.restarted > 0 ? absl::StrCat("~", history.restarted) : ""));
   *spec.add_inputs() = state.unit();
   if (history.known.size_bytes() > 0) {
     *spec.add_inputs() = history.known;
@@ -529,30 +531,30 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
     // Floating-point numbers differ between hosts, so no available host can replay the log. Discard it and restart; the
     // best tree is kept.
     v1::SearchEntry entry;
-    entry.set_begun_anew(true);
+    entry.set_restarted(true);
     TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
     return awaitTurn(step, std::move(search));
   }
   if (failure.reason() == v1::Failure::NO_WORKER) {  // after a long wait; earlier results stand
-    tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
+    tellFailure(*state.mutable_report(), absl::StrCat("the search ended: ", failure.message()));
     return finish(step, std::move(search));
   }
   if (!outcome || (kind == v1::SEARCH && failure.reason() == v1::Failure::INVALID_INPUT)) {
     return failJobsBehind(step, search, failure);
   }
   if (kind == v1::SEARCH) {  // earlier results stand
-    tellFailure(*state.mutable_told(), absl::StrCat("the search ended: ", failure.message()));
+    tellFailure(*state.mutable_report(), absl::StrCat("the search ended: ", failure.message()));
     return conclude(step, std::move(search));
   }
   if (state.stage() == v1::SearchState::CONFIRMING) {
-    tellFailure(*state.mutable_told(), absl::StrCat("the best could not be confirmed: ", failure.message()));
+    tellFailure(*state.mutable_report(), absl::StrCat("the best could not be confirmed: ", failure.message()));
     return confirmationMeasured(step, std::move(search), 0);
   }
   const Trial* trial = trialOf(state, task.id());
   if (trial == nullptr) {
     return absl::OkStatus();
   }
-  count(*state.mutable_told(), *outcome);
+  count(*state.mutable_report(), *outcome);
   TESSERA_RETURN_IF_ERROR(storeTrial(step, search, task, trial->candidate().schedule(), trial->number(),
                                      trial->build_ms(), kSearchMode, {*outcome, failure.message(), nullptr}));
   return endTrial(step, std::move(search), task.id(), 0, failure.message());

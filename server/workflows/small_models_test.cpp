@@ -58,16 +58,16 @@ TEST_F(SmallModels, AnAttemptMayUseWhatEarlierOnesOfItsProjectMadeUnlessTheCache
   v1::CreateJobRequest request = bench.request("r1", "one", "a");
   (void)*bench.create(request);
   const v1::Lease first = bench.lease("w");
-  EXPECT_EQ(first.known_steps(), "default");
+  EXPECT_EQ(first.step_cache(), "default");
   ASSERT_TRUE(bench.report("w", first, failedResult(v1::Failure::CRASHED)).ok());
   const v1::Lease second = bench.lease("w");
-  EXPECT_EQ(second.known_steps(), "") << "after a failure all is done anew";
+  EXPECT_EQ(second.step_cache(), "") << "after a failure all is done anew";
   ASSERT_TRUE(bench.finish("w", second).ok());
   bench.runAll("w");
   request.set_request_id("r2");
   request.set_skip_cache(true);
   (void)*bench.create(request);
-  EXPECT_EQ(bench.lease("w").known_steps(), "");
+  EXPECT_EQ(bench.lease("w").step_cache(), "");
 }
 
 TEST_F(SmallModels, AnObjectThatItsWorkerKnewCountsAsReused) {

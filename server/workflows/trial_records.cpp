@@ -91,6 +91,7 @@ absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& ta
   record.set_id(absl::StrCat(search.id(), "-", number, mode == kSearchMode ? "" : "-confirmed"));
   record.set_workload_hash(state.workload_hash());
   record.set_workload_summary(state.summary());
+  *record.mutable_workload_shape() = state.shape();
   *record.mutable_schedule() = schedule;
   record.set_seed(state.seed());
   record.set_mode(mode);
@@ -108,7 +109,7 @@ absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& ta
 }
 
 v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1::Task& task,
-                              const v1::OpenChoice& open, int number, const TrialOutcome& outcome) {
+                              const v1::AmbiguousChoice& open, int number, const TrialOutcome& outcome) {
   const v1::TuneState& state = tune.tune();
   v1::TuningRecord record = recordOf(step, tune, task, outcome);
   record.set_id(absl::StrCat(task.id(), "-", open.hash()));  // equal for all jobs that share the task

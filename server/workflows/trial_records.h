@@ -28,7 +28,7 @@ absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& ta
 /// The record of the `number`th open choice of a tune action, with the times of the steps that it changes. The caller
 /// stores it.
 v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1::Task& task,
-                              const v1::OpenChoice& open, int number, const TrialOutcome& outcome);
+                              const v1::AmbiguousChoice& open, int number, const TrialOutcome& outcome);
 
 /// Outcome that a candidate's failure counts as; nullopt if the candidate did not cause it.
 std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason);

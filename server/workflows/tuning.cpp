@@ -87,7 +87,7 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
   });
   const v1::TuneSpec& spec = tune.spec();
   // A workload with a small share cannot speed up the model by more than its share.
-  const double least = spec.least_share() > 0 ? spec.least_share() : kLeastShare;
+  const double least = spec.min_share() > 0 ? spec.min_share() : kLeastShare;
   int wanted = 0;
   for (Workload& workload : sorted) {
     if (!isWanted(spec, workload)) {
@@ -277,7 +277,7 @@ absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) 
   // A ticket for each compilation, so that tasks which other jobs need to begin go before further tries of this job.
   TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
                            step.tx.takeTicket(action.priority(), clientOf(projectOf(action), action.tune().client())));
-  action.set_turn(ticket);
+  action.set_ticket(ticket);
   v1::CompileSpec& compile = *action.mutable_compile();
   TESSERA_ASSIGN_OR_RETURN(*compile.mutable_pins(), printedPins(step, action, pins));
   action.mutable_tune()->set_tuned_key(
@@ -355,7 +355,7 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
     return absl::OkStatus();
   }
   v1::TuneState& tune = *action.mutable_tune();
-  copySearchReport(search.search().told(), tune);
+  copySearchReport(search.search().report(), tune);
   auto* searches = tune.mutable_searches();
   searches->erase(std::remove(searches->begin(), searches->end(), search.id()), searches->end());
   return step.tx.putAction(action);
@@ -474,7 +474,7 @@ absl::Status reportTrial(Step& step, const v1::Action& search, const std::string
     if (!isLiving(action)) {
       continue;
     }
-    copySearchReport(state.told(), *action.mutable_tune());
+    copySearchReport(state.report(), *action.mutable_tune());
     if (!isBeforeSearching(action.tune())) {
       *action.mutable_progress() = searchProgress(action.tune());
     }

@@ -131,6 +131,7 @@ TEST(Tuning, TheFastestRightTreeIsCompiled) {
     passed += record.outcome() == v1::TuningRecord::PASSED && record.mode() == "search";
     wrong += record.outcome() == v1::TuningRecord::WRONG_RESULT && record.reason() == "off by 7";
     confirmed += record.mode() == "confirmed";
+    EXPECT_EQ(record.workload_shape().operators(), "operators of " + record.workload_hash());
   }
   EXPECT_EQ(passed, 12);
   EXPECT_EQ(wrong, 2);
@@ -258,23 +259,23 @@ TEST(Tuning, TheNextBatchIsProposedWhileTheLastOneIsMeasured) {
   bench.registerWorker("w", 1, {}, hostOfTwoCores());
   bench.work.trial = [](const std::string&, int number, Result& result) { measured(result, 1 + 0.01 * number); };
   const std::string id = bench.create(tuning(bench, "m", "a", 13))->id();
-  std::vector<std::vector<int>> unheard;
+  std::vector<std::vector<int>> pending;
   std::vector<size_t> under_way;
   runMeasuringLast(bench, [&](const v1::TaskSpec& task, size_t measured) {
     const v1::TaskResult result = bench.work.run(task);
     if (result.has_search()) {
       under_way.push_back(measured);
-      const auto& late = result.search().batch().unheard();
-      unheard.emplace_back(late.begin(), late.end());
+      const auto& late = result.search().batch().pending();
+      pending.emplace_back(late.begin(), late.end());
     }
     return result;
   });
   const v1::Job job = bench.job(id);
   ASSERT_EQ(job.state(), v1::Job::SUCCEEDED) << job.failure().message();
   EXPECT_EQ(job.tune_result().trials(), 13);
-  ASSERT_EQ(unheard.size(), 3u);
-  EXPECT_THAT(unheard[0], IsEmpty());
-  EXPECT_FALSE(unheard[1].empty());
+  ASSERT_EQ(pending.size(), 3u);
+  EXPECT_THAT(pending[0], IsEmpty());
+  EXPECT_FALSE(pending[1].empty());
   EXPECT_GT(under_way[1], 0u);
   std::multiset<int> numbers;
   for (const v1::TuningRecord& record : records(bench)) numbers.insert(record.trial());

@@ -25,8 +25,8 @@
 namespace tessera::server {
 namespace {
 
-using Series = v1::ArtifactSeries;
-using Tree = v1::ArtifactSeries::Tree;
+using Series = v1::ArtifactRollout;
+using Tree = v1::ArtifactRollout::Tree;
 using Trees = google::protobuf::RepeatedPtrField<Tree>;
 using Workload = v1::TuneResult::Workload;
 
@@ -287,7 +287,7 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
       return tryTheRest(step, action, series);
     }
     // Several new trees: their steps' times show which one is slower.
-    series.set_stage(Series::LOOKING);
+    series.set_stage(Series::BISECTING);
     TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
     TESSERA_RETURN_IF_ERROR(measureModel(step, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
     return step.tx.putAction(action);
@@ -438,7 +438,8 @@ absl::Status versionAssembled(Step& step, v1::Action& action) {
 
 absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task) {
   TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
-  return series.stage() == Series::LOOKING ? looked(step, action, series, task) : compared(step, action, series, task);
+  return series.stage() == Series::BISECTING ? looked(step, action, series, task)
+                                             : compared(step, action, series, task);
 }
 
 absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure) {

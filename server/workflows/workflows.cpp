@@ -81,7 +81,7 @@ absl::Status Workflows::taskLeased(Step& step, const v1::Task& task, const v1::W
   }
   // An attempt after a failed one runs every step itself.
   if (task.spec().has_plan() && !actions.empty() && !actions.front().skip_cache() && task.attempt() == 1) {
-    lease.set_known_steps(projectOf(actions.front()));
+    lease.set_step_cache(projectOf(actions.front()));
   }
   if (task.spec().has_search() && !actions.empty()) {
     TESSERA_ASSIGN_OR_RETURN(*lease.mutable_task()->mutable_search()->mutable_log(),

@@ -207,6 +207,7 @@ TEST_P(StoreConformance, RecordFilters) {
     v1::TuningRecord a = sampleRecord("a", 0.25, 10);
     a.set_workload_hash("w1");
     a.set_workload_summary("conv2d 3x3");
+    a.mutable_workload_shape()->set_operators("conv2d + relu");
     a.set_target_name("zen4");
     a.set_hostname("host1");
     a.set_job_id("j1");
@@ -224,7 +225,7 @@ TEST_P(StoreConformance, RecordFilters) {
                                       {"threads = 4", "a"},        {"median_ms < 1", "a"},
                                       {"median_ms >= .25", "a b"}, {"median_ms = 1.5e0", "b"},
                                       {"create_time >= 20", "b"},  {"median_ms : *", "a b"},
-                                      {"threads : *", "a"}};
+                                      {"threads : *", "a"},        {"operators = \"conv2d + relu\"", "a"}};
   for (const Expectation& expectation : expectations) {
     EXPECT_EQ(selected(readOne(*store_, [&](Reader& r) { return r.listRecords(by("id", expectation.filter)); })),
               expectation.selected)

@@ -17,7 +17,7 @@ std::string nextId(Store& store, const std::vector<v1::TaskKind>& kinds = {}) {
 }
 
 v1::Task taskOfTurn(int64_t turn, v1::Task task) {
-  task.set_turn(turn);
+  task.set_ticket(turn);
   return task;
 }
 

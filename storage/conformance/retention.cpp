@@ -60,7 +60,7 @@ TEST_P(StoreConformance, AJobTakesAlongWhatWasItsAlone) {
 
 TEST_P(StoreConformance, LogsAndVersionsAreInOrderAndGoWithTheirOwners) {
   v1::SearchEntry entry;
-  v1::ArtifactSeries series;
+  v1::ArtifactRollout series;
   v1::ArtifactVersion version;
   ASSERT_OK(store_->transact([&](Transaction& t) {
     EXPECT_TRUE(absl::IsFailedPrecondition(t.appendToSearch("search", entry))) << "there is no such action";

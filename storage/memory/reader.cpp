@@ -178,9 +178,9 @@ absl::StatusOr<std::vector<v1::SearchEntry>> MemoryTransaction::searchLog(const 
   return entries;
 }
 
-absl::StatusOr<v1::ArtifactSeries> MemoryTransaction::getRollout(const std::string& job_id) {
-  const v1::ArtifactSeries* series = tables_.series.find(job_id);
-  return series == nullptr ? absent("artifact of tune job", job_id) : absl::StatusOr<v1::ArtifactSeries>(*series);
+absl::StatusOr<v1::ArtifactRollout> MemoryTransaction::getRollout(const std::string& job_id) {
+  const v1::ArtifactRollout* series = tables_.series.find(job_id);
+  return series == nullptr ? absent("artifact of tune job", job_id) : absl::StatusOr<v1::ArtifactRollout>(*series);
 }
 
 absl::StatusOr<std::vector<v1::ArtifactVersion>> MemoryTransaction::versionsAfter(const std::string& job_id,

@@ -51,7 +51,7 @@ struct Tables {
   Index<std::tuple<int64_t, int64_t, Text>> deadlines{undo};        ///< deadline of the whole job, row, id
   Table<std::pair<Text, int64_t>, v1::JobEvent> events{undo};       ///< job, sequence
 
-  Table<Text, v1::ArtifactSeries> series{undo};                         ///< by job
+  Table<Text, v1::ArtifactRollout> series{undo};                        ///< by job
   Table<std::pair<Text, int64_t>, v1::ArtifactVersion> versions{undo};  ///< job, number
   Table<std::pair<Text, int64_t>, v1::SearchEntry> search_log{undo};    ///< search, number
 

@@ -75,7 +75,7 @@ absl::Status MemoryTransaction::appendToSearch(const std::string& search_id, con
   return absl::OkStatus();
 }
 
-absl::Status MemoryTransaction::putRollout(const v1::ArtifactSeries& series) {
+absl::Status MemoryTransaction::putRollout(const v1::ArtifactRollout& series) {
   if (!tables_.jobs.contains(series.job_id())) return refersToNothing();
   tables_.series.put(series.job_id(), series);
   return absl::OkStatus();
@@ -139,7 +139,7 @@ void MemoryTransaction::indexTask(const Tables::TaskRow& row, bool present) {
   if (ready) {
     // The order in which tasks are leased: higher priorities first, therefore the sign.
     const Tables::ReadyKey key{
-        task.spec().kind(), -int64_t{task.priority()}, task.turn(), task.ready_time_us(), row.row, task.id()};
+        task.spec().kind(), -int64_t{task.priority()}, task.ticket(), task.ready_time_us(), row.row, task.id()};
     tables_.ready.set(key, present);
     if (present) {
       tables_.ready_by_time.put({key.kind, key.ready_us, key.row, key.id}, key);

@@ -31,7 +31,7 @@ class MemoryTransaction : public Transaction {
                                                          const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
   absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) override;
-  absl::StatusOr<v1::ArtifactSeries> getRollout(const std::string& job_id) override;
+  absl::StatusOr<v1::ArtifactRollout> getRollout(const std::string& job_id) override;
   absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
                                                                  int limit) override;
   absl::StatusOr<v1::Task> getTask(const std::string& id) override;
@@ -82,7 +82,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
   absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) override;
-  absl::Status putRollout(const v1::ArtifactSeries& series) override;
+  absl::Status putRollout(const v1::ArtifactRollout& series) override;
   absl::Status putVersion(const v1::ArtifactVersion& version) override;
   absl::Status putTask(const v1::Task& task) override;
   absl::StatusOr<int64_t> nextTicket(int priority, const std::string& client) override;

@@ -68,9 +68,9 @@ absl::Status refileRecords(Database& database) {
 }
 
 /// Code that a migration runs after its SQL, in the same transaction. It writes all columns of today's `records`, so it
-/// must run after the last migration that adds one (6).
+/// must run after the last migration that adds one (18).
 absl::Status runCode(Database& database, const Migration& migration) {
-  return migration.version == 6 ? refileRecords(database) : absl::OkStatus();
+  return migration.version == 18 ? refileRecords(database) : absl::OkStatus();
 }
 
 absl::Status apply(Database& database, const Migration& migration) {

@@ -179,10 +179,11 @@ inline constexpr char kPutArtifactKey[] =
     "ON CONFLICT (action_key) DO UPDATE SET artifact_id = excluded.artifact_id, create_time = excluded.create_time "
     "WHERE excluded.create_time >= create_time";
 inline constexpr char kPutRecord[] =
-    "INSERT INTO records (id, workload, summary, target, chip, host, job, artifact, mode, method, outcome, validation, "
-    "threads, trial, median_ms, speed, create_time, project, failed, content, body) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
-    "workload = excluded.workload, summary = excluded.summary, target = excluded.target, chip = excluded.chip, "
+    "INSERT INTO records (id, workload, summary, operators, target, chip, host, job, artifact, mode, method, outcome, "
+    "validation, threads, trial, median_ms, speed, create_time, project, failed, content, body) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET "
+    "workload = excluded.workload, summary = excluded.summary, operators = excluded.operators, target = "
+    "excluded.target, chip = excluded.chip, "
     "host = excluded.host, job = excluded.job, artifact = excluded.artifact, mode = excluded.mode, "
     "method = excluded.method, outcome = excluded.outcome, validation = excluded.validation, "
     "threads = excluded.threads, trial = excluded.trial, median_ms = excluded.median_ms, speed = excluded.speed, "

@@ -146,6 +146,7 @@ TEST_F(QueryPlans, CommonListsNeedNoSort) {
       {&recordEntity(), "artifact = a", "create_time desc"},
       {&recordEntity(), "host = h", ""},
       {&recordEntity(), "summary = s", ""},
+      {&recordEntity(), "operators = o", "speed desc"},
       {&recordEntity(), "target = t", ""},
       {&recordEntity(), "chip = c", ""},
       {&recordEntity(), "mode = search", "create_time desc"},

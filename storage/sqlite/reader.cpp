@@ -168,9 +168,9 @@ absl::StatusOr<std::vector<v1::SearchEntry>> SqliteReader<Interface>::searchLog(
 }
 
 template <typename Interface>
-absl::StatusOr<v1::ArtifactSeries> SqliteReader<Interface>::getRollout(const std::string& job_id) {
-  return oneMessage<v1::ArtifactSeries>(std::move(database_.prepare(sql::kSeries).bind(job_id)),
-                                        quoted("artifact of tune job", job_id));
+absl::StatusOr<v1::ArtifactRollout> SqliteReader<Interface>::getRollout(const std::string& job_id) {
+  return oneMessage<v1::ArtifactRollout>(std::move(database_.prepare(sql::kSeries).bind(job_id)),
+                                         quoted("artifact of tune job", job_id));
 }
 
 template <typename Interface>

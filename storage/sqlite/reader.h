@@ -32,7 +32,7 @@ class SqliteReader : public Interface {
                                                          const std::vector<v1::KeyComponent>& components,
                                                          int limit) override;
   absl::StatusOr<std::vector<v1::SearchEntry>> searchLog(const std::string& search_id) override;
-  absl::StatusOr<v1::ArtifactSeries> getRollout(const std::string& job_id) override;
+  absl::StatusOr<v1::ArtifactRollout> getRollout(const std::string& job_id) override;
   absl::StatusOr<std::vector<v1::ArtifactVersion>> versionsAfter(const std::string& job_id, int64_t cursor,
                                                                  int limit) override;
   absl::StatusOr<v1::Task> getTask(const std::string& id) override;

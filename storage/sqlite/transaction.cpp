@@ -111,7 +111,7 @@ absl::Status SqliteTransaction::appendToSearch(const std::string& search_id, con
   return put(database_, sql::kAppendEntry, entry, search_id, last.integer(0) + 1);
 }
 
-absl::Status SqliteTransaction::putRollout(const v1::ArtifactSeries& series) {
+absl::Status SqliteTransaction::putRollout(const v1::ArtifactRollout& series) {
   return put(database_, sql::kPutSeries, series, series.job_id());
 }
 
@@ -128,7 +128,7 @@ absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   row.clear_spec();
   row.clear_result();
   absl::Status status = put(database_, sql::kPutTask, row, task.id(), task.key(), task.state(), task.spec().kind(),
-                            task.priority(), task.turn(), task.ready_time_us(), projectOf(task), task.worker_id(),
+                            task.priority(), task.ticket(), task.ready_time_us(), projectOf(task), task.worker_id(),
                             task.create_time_us(), task.attempt() == 0);
   int number = 0;
   for (const v1::Task* part : {&spec, &result}) {

@@ -15,7 +15,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::StatusOr<int64_t> appendEvent(v1::JobEvent event) override;
   absl::Status putAction(const v1::Action& action) override;
   absl::Status appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) override;
-  absl::Status putRollout(const v1::ArtifactSeries& series) override;
+  absl::Status putRollout(const v1::ArtifactRollout& series) override;
   absl::Status putVersion(const v1::ArtifactVersion& version) override;
   absl::Status putTask(const v1::Task& task) override;
   absl::StatusOr<int64_t> nextTicket(int priority, const std::string& client) override;

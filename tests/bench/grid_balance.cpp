@@ -109,7 +109,7 @@ void print(const std::string& model, v1::Target target, int cores, size_t worst)
   for (auto& [workload, phases] : known) all.insert(all.end(), phases.begin(), phases.end());
 
   const compiler::Chip chip(target);
-  const double barrier = chip.seconds(chip.prices().steps().phase_cycles());
+  const double barrier = chip.seconds(chip.costParameters().overheads().phase_cycles());
   double work = 0, passed = 0, barriers = 0;
   for (const Phase& phase : all) {
     work += phase.times * phase.seconds;

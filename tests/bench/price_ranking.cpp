@@ -78,9 +78,9 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, size_t
   Side apart(model, target, Merging::kNever, folder / "apart", {}, built);
   std::set<std::pair<double, double>> seen;
   for (const v1::Decision& decision : planned->plan.report().decisions()) {
-    const double fused_us = decision.profit().fused_us(), apart_us = decision.profit().apart_us();
-    if (!isFusion(decision.kind()) || fused_us <= 0 || apart_us <= 0 || !std::isfinite(fused_us)) continue;
-    if (seen.size() >= most || !seen.emplace(fused_us, apart_us).second) continue;
+    const double fused_us = decision.profit().fused_us(), separate_us = decision.profit().separate_us();
+    if (!isFusion(decision.kind()) || fused_us <= 0 || separate_us <= 0 || !std::isfinite(fused_us)) continue;
+    if (seen.size() >= most || !seen.emplace(fused_us, separate_us).second) continue;
     if (const auto possible = planOnly(request, planned->plan, decision); !possible.ok()) {
       std::printf("%-28s %-44s not built: %s\n", model.stem().c_str(), shortened(decision.place()).c_str(),
                   std::string(possible.status().message()).c_str());
@@ -99,10 +99,10 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, size_t
       after.push_back(f);
       ratios.push_back(f / a);
     }
-    rows.push_back({fused_us / apart_us, median(ratios), decision.taken()});
+    rows.push_back({fused_us / separate_us, median(ratios), decision.taken()});
     std::printf("%-28s %-44s %-8s predicted %9.1f of %9.1f us %6.2f   measured %9.1f of %9.1f us %6.2f\n",
                 model.stem().c_str(), shortened(decision.place()).c_str(), decision.taken() ? "taken" : "left",
-                fused_us, apart_us, rows.back().predicted, median(after), median(before), rows.back().measured);
+                fused_us, separate_us, rows.back().predicted, median(after), median(before), rows.back().measured);
     std::fflush(stdout);
   }
 }

@@ -4,11 +4,11 @@ search soon finds faster code than the default."""
 import re
 
 WRONG_PRICES = """
-prices {
-  steps { phase_cycles: 200000 nest_cycles: 100000 slice_cycles: 27000 run_cycles: 2 }
-  copies { copy_cycles: 0.01 turn_cycles: 0.02 slice_copy_cycles: 50 slice_turn_cycles: 0.01 pack_instructions: 400 }
-  products { peak_share: 0.05 longest_reduction: 16 pack_passes: 400 pack_rows: 2 pack_rows_far: 2 point_columns: 32 }
-  fetches { streams: 1 steps_ahead: 1 lines_ahead: 1 }
+cost_parameters {
+  overheads { phase_cycles: 200000 nest_cycles: 100000 slice_cycles: 27000 run_cycles: 2 }
+  copies { copy_cycles: 0.01 transpose_cycles: 0.02 slice_copy_cycles: 50 slice_transpose_cycles: 0.01 pack_instructions: 400 }
+  products { peak_share: 0.05 max_reduction_block: 16 pack_passes: 400 pack_rows: 2 pack_rows_beyond_l2: 2 columns_per_part: 32 }
+  prefetching { streams: 1 prefetch_distance: 1 max_lines_in_flight: 1 }
   vectors { shared_load: 40 strided_load: 0.01 strided_store: 0.01 transposed_load: 0.06 combine: 0.06 }
   layouts { planes_share: 0.05 window_planes_share: 1 sliding_planes_share: 1 sliding_share: 0.01 }
 }
@@ -17,7 +17,7 @@ prices {
 
 # No gain of a fusion, split or transform exceeds the error of its estimated cost.
 DOUBTFUL_GAINS = """
-prices { gains { slices_share: 0.6 overlapping_share: 0.6 regions_share: 0.6 winograd_share: 0.6 } }
+cost_parameters { gains { slices_share: 0.6 overlapping_share: 0.6 regions_share: 0.6 winograd_share: 0.6 } }
 """
 
 

@@ -71,11 +71,11 @@ absl::Status finish(const TaskContext& task, compiler::PlanResult planned, compi
 
 /// Choices to measure, sorted by possible gain. If the chip's description has its own cost parameters, these may be
 /// wrong: the choices that the family's parameters alone would make are another candidate.
-std::vector<v1::OpenChoice> openChoicesOf(const compiler::PlanRequest& request, const v1::GraphReport& report) {
-  std::vector<v1::OpenChoice> open = compiler::ambiguousChoices(report);
-  if (!request.target.has_prices()) return open;
+std::vector<v1::AmbiguousChoice> openChoicesOf(const compiler::PlanRequest& request, const v1::GraphReport& report) {
+  std::vector<v1::AmbiguousChoice> open = compiler::ambiguousChoices(report);
+  if (!request.target.has_cost_parameters()) return open;
   compiler::PlanRequest by_family = request;
-  by_family.target.clear_prices();
+  by_family.target.clear_cost_parameters();
   by_family.target.clear_memory();
   by_family.weights_path.clear();
   by_family.steps = nullptr;
@@ -103,10 +103,10 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_import_ms(planned->import_ms);
   plan.set_plan_ms(planned->plan_ms);
   plan.set_plan_file("plan.pb");
-  if (spec.tell_open_choices() && !spec.spec().has_pins()) {
-    for (v1::OpenChoice& open : openChoicesOf(request, planned->plan.report())) {
-      if (static_cast<size_t>(plan.open_choices_size()) == kMostOpenChoices) break;
-      *plan.add_open_choices() = std::move(open);
+  if (spec.report_ambiguous_choices() && !spec.spec().has_pins()) {
+    for (v1::AmbiguousChoice& open : openChoicesOf(request, planned->plan.report())) {
+      if (static_cast<size_t>(plan.ambiguous_choices_size()) == kMostOpenChoices) break;
+      *plan.add_ambiguous_choices() = std::move(open);
     }
   }
   // If no other task follows, these files are not needed in a worker's cache.
@@ -123,6 +123,7 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
     unit.set_workload_hash(build.workload_hash());
     unit.set_file(absl::StrCat("unit-", i, ".pb"));
     unit.set_summary(planned->plan.workloads(static_cast<int>(i)).summary());
+    *unit.mutable_shape() = planned->shapes[build.workload_hash()];
     TESSERA_RETURN_IF_ERROR(output(task, unit.file(), build, result));
   }
   if (finishes) {

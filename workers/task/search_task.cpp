@@ -53,7 +53,7 @@ absl::StatusOr<std::vector<Sample>> knownTrees(const TaskContext& task) {
   return samples;
 }
 
-/// Replays a search from its log. Afterwards unheard() lists the results of the last batch that are not known yet.
+/// Replays a search from its log. Afterwards pending() lists the results of the last batch that are not known yet.
 class Replay {
  public:
   explicit Replay(Search& search) : search_(search) {}
@@ -64,7 +64,7 @@ class Replay {
       std::vector<Candidate> before = std::move(open_);
       TESSERA_RETURN_IF_ERROR(propose(batch, b));
       // These results became known while this batch was being proposed, so the search observed them after it.
-      for (const int late : batch.unheard()) {
+      for (const int late : batch.pending()) {
         if (late < 0 || late >= static_cast<int>(before.size())) return notReplayed(b);
         search_.observe(before[static_cast<size_t>(late)], {log.batches(b - 1).speeds(late)});
       }
@@ -73,7 +73,7 @@ class Replay {
     return absl::OkStatus();
   }
 
-  const std::vector<int>& unheard() const { return unheard_; }
+  const std::vector<int>& pending() const { return pending_; }
 
  private:
   absl::Status propose(const v1::SearchLog::Batch& batch, int number) {
@@ -97,11 +97,11 @@ class Replay {
   /// Observes the results that were known before `next` was proposed; if `next` is to be proposed now, those that are
   /// known.
   void hear(const v1::SearchLog::Batch& batch, const v1::SearchLog::Batch* next) {
-    unheard_.clear();
+    pending_.clear();
     for (int at = 0; at < static_cast<int>(open_.size()); ++at) {
-      const bool late = next ? std::ranges::find(next->unheard(), at) != next->unheard().end() : batch.speeds(at) < 0;
+      const bool late = next ? std::ranges::find(next->pending(), at) != next->pending().end() : batch.speeds(at) < 0;
       if (late) {
-        unheard_.push_back(at);
+        pending_.push_back(at);
       } else {
         search_.observe(open_[static_cast<size_t>(at)], {batch.speeds(at)});
       }
@@ -110,7 +110,7 @@ class Replay {
 
   Search& search_;
   std::vector<Candidate> open_;  ///< candidates of the last batch
-  std::vector<int> unheard_;
+  std::vector<int> pending_;
 };
 
 }  // namespace
@@ -133,14 +133,14 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
   v1::SearchLog::Batch& batch = *found.mutable_batch();
   const bool first = spec.log().batches().empty();
   if (first) {
-    for (v1::Schedule& form : compiler::seedSchedules(unit)) *batch.add_begun_with() = std::move(form);
+    for (v1::Schedule& form : compiler::seedSchedules(unit)) *batch.add_seed_schedules() = std::move(form);
   }
   // Seed schedules are part of the log, so that a replay suggests those of the first batch.
-  for (const v1::Schedule& form : (first ? batch : spec.log().batches(0)).begun_with()) (*search)->suggest(form);
+  for (const v1::Schedule& form : (first ? batch : spec.log().batches(0)).seed_schedules()) (*search)->suggest(form);
   for (const v1::Schedule& schedule : spec.suggested()) (*search)->suggest(schedule);
   Replay replay(**search);
   TESSERA_RETURN_IF_ERROR(replay.run(spec.log()));
-  batch.mutable_unheard()->Assign(replay.unheard().begin(), replay.unheard().end());
+  batch.mutable_pending()->Assign(replay.pending().begin(), replay.pending().end());
 
   Fingerprint trees;
   int refused = 0;

@@ -77,19 +77,19 @@ class SearchTask : public ::testing::TestWithParam<const char*> {
 TEST_P(SearchTask, ProposesAheadOfOutcomesAndHearsOfThemLater) {
   v1::SearchLog log;
   const std::vector<std::string> first = grow(log, {1.2, -1, 0, -1});
-  EXPECT_FALSE(log.batches(0).begun_with().empty()) << "forms are made once";
+  EXPECT_FALSE(log.batches(0).seed_schedules().empty()) << "forms are made once";
   const std::vector<std::string> second = grow(log, {0.9, 1.5, 0.7, -1});
-  EXPECT_THAT(log.batches(1).unheard(), ElementsAre(1, 3));
-  EXPECT_THAT(log.batches(1).begun_with(), IsEmpty());
+  EXPECT_THAT(log.batches(1).pending(), ElementsAre(1, 3));
+  EXPECT_THAT(log.batches(1).seed_schedules(), IsEmpty());
   log.mutable_batches(0)->mutable_speeds()->Set(1, 1.1);
   log.mutable_batches(0)->mutable_speeds()->Set(3, 2.0);
   v1::SearchLog again = log;
   const std::vector<std::string> third = grow(log, {1, 1, 1, 1});
-  EXPECT_THAT(log.batches(2).unheard(), ElementsAre(3));
+  EXPECT_THAT(log.batches(2).pending(), ElementsAre(3));
   EXPECT_EQ(grow(again, {1, 1, 1, 1}), third) << "equal logs, equal proposals";
   log.mutable_batches(1)->mutable_speeds()->Set(3, 1.3);
   const std::vector<std::string> fourth = grow(log, {1, 1, 1, 1});
-  EXPECT_THAT(log.batches(3).unheard(), IsEmpty());
+  EXPECT_THAT(log.batches(3).pending(), IsEmpty());
   std::set<std::string> different;
   for (const auto* trees : {&first, &second, &third, &fourth}) different.insert(trees->begin(), trees->end());
   EXPECT_EQ(different.size(), 4u * kBatch) << "nothing is proposed twice";
@@ -102,7 +102,7 @@ TEST_P(SearchTask, ALogOfAnotherHostCannotBeReplayed) {
   other.mutable_batches(0)->set_trees(7);
   EXPECT_EQ(next(other).failure().reason(), v1::Failure::INCOMPATIBLE_HOST);
   grow(log, {1, 1, 1, 1});
-  log.mutable_batches(1)->add_unheard(kBatch);
+  log.mutable_batches(1)->add_pending(kBatch);
   EXPECT_THAT(next(log).failure().message(), HasSubstr("cannot be replayed")) << "there is no such position";
 }
 

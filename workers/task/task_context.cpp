@@ -22,7 +22,7 @@ namespace {
 namespace io = google::protobuf::io;
 
 constexpr int kProgressDescriptor = 3;
-constexpr int kKnownStepsDescriptor = 5;
+constexpr int kStepCacheDescriptor = 5;
 
 absl::Status ioError(const std::string& what) { return ioFailure(what, errno); }
 
@@ -38,7 +38,7 @@ absl::Status writeBytes(const TaskContext& task, const std::string& name, const 
 absl::StatusOr<std::unique_ptr<TaskContext>> TaskContext::open(const std::string& scratch) {
   std::unique_ptr<TaskContext> task(new TaskContext(scratch));
   // Before any other file is opened, which could get this descriptor number if the worker passes none.
-  task->known_steps_ = SharedStepCacheReader::open(kKnownStepsDescriptor);
+  task->step_cache_ = SharedStepCacheReader::open(kStepCacheDescriptor);
   TESSERA_RETURN_IF_ERROR(readMessage(scratch + "/task.pb", task->spec_));
   const std::string result = scratch + "/result.pb";
   task->result_ = FileDescriptor(::open(result.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

@@ -29,7 +29,7 @@ class TaskContext {
   absl::StatusOr<FileDescriptor> createOutput(const std::string& name) const;
 
   /// Cached results of compiler steps of earlier attempts on this worker; null: no cache.
-  const SharedStepCacheReader* stepCache() const { return known_steps_.get(); }
+  const SharedStepCacheReader* stepCache() const { return step_cache_.get(); }
 
   /// Reports progress to the worker. Never blocks for long and never fails, since progress is only for display.
   void progress(const v1::Progress& progress) const;
@@ -44,7 +44,7 @@ class TaskContext {
   const std::string scratch_;
   v1::TaskSpec spec_;
   FileDescriptor result_;
-  std::unique_ptr<SharedStepCacheReader> known_steps_;
+  std::unique_ptr<SharedStepCacheReader> step_cache_;
 };
 
 /// Writes all bytes; errors name `what`.

@@ -187,7 +187,7 @@ Behaviours behaviours() {
          if (fork() == 0) sleepForever();
          succeed(task);
        }},
-      {"known-steps",  // checks whether the cache exists (NUMBER); returns the cached result, or adds one
+      {"step-cache",  // checks whether the cache exists (NUMBER); returns the cached result, or adds one
        [](Task& task) {
          const auto known = SharedStepCacheReader::open(5);
          if ((known != nullptr) != (task.number == 1)) _exit(120);

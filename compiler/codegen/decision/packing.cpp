@@ -40,7 +40,7 @@ absl::Status applyPhases(PhaseList& list, const Chip& chip, const ParsedSchedule
     phase.concurrent = followed.concurrent;
     for (auto [n, nest] : llvm::enumerate(phase.nests)) {
       const Leaf& leaf = followed.leaves[n];
-      if (const v1::Fetch& fetch = leaf.tile->kernel().fetch();
+      if (const v1::Prefetch& fetch = leaf.tile->kernel().prefetch();
           fetch.next_slice_size() > 0 || fetch.next_blocks_size() > 0)
         return scheduleFault(leaf.path, "outside of slices there is no next one", printTileLine(*leaf.tile),
                              "a kernel that fetches neither next nor blocks");

@@ -122,7 +122,8 @@ class SlidingKernel final : public StreamedProductKernel {
     int64_t steps = 1;
     for (int loop : plan.reductions) steps *= nest.extents[loop];
     for (int loop : plan.reductions)
-      if (loop == along || steps <= chip.prices().tiles().unrolled_window()) plan.tile[loop] = nest.extents[loop];
+      if (loop == along || steps <= chip.costParameters().tiles().unrolled_window())
+        plan.tile[loop] = nest.extents[loop];
   }
 };
 

@@ -302,7 +302,7 @@ class TileKernel final : public MicroKernel {
     // same with any kernel.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
     return step * steps(nest, plan, loops) +
-           vectors * (chip.prices().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
+           vectors * (chip.costParameters().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
   }
   double instructions(const Nest& nest, const TilePlan& plan) const override {
     const TileLoops loops = *tileLoopsOf(nest, plan);
@@ -370,7 +370,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   // Packs the columns if they are strided, or if rows of a tile evict each other and enough pieces read them.
   const bool apart = b.access.strides[loops.column] != 1;
   const bool crowded = collide(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
-                       passesOver(nest, plan, b) >= chip.prices().products().pack_passes();
+                       passesOver(nest, plan, b) >= chip.costParameters().products().pack_passes();
   const bool pack = wanted.packed ? llvm::is_contained(*wanted.packed, 1) : apart || (crowded && canPack(nest, 1));
   if (apart && !pack) return std::nullopt;
   if (pack) plan.packed.push_back({.input = 1, .loop = loops.column});

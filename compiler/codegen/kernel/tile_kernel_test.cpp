@@ -232,7 +232,7 @@ v1::BuildUnit sapphireRapids(const std::string& ir) {
   *unit.mutable_registers() = target.registers();
   *unit.mutable_memory() = target.memory();
   *unit.mutable_units() = target.units();
-  *unit.mutable_prices() = target.prices();
+  *unit.mutable_cost_parameters() = target.cost_parameters();
   *unit.mutable_intrinsics() = usableInstructions(target);
   return unit;
 }

@@ -63,7 +63,7 @@ PieceCostModel::PieceCostModel(const Nest& nest, const Chip& chip, const TileLoo
       kept_most_(static_cast<double>(chip.heldBytes(chip.near()) - kSums * sumBytes(product_))),
       near_(chip.near().bytes_per_cycle),
       beyond_(chip.beyondNear().sustained_per_cycle),
-      run_cycles_(chip.prices().steps().run_cycles()),
+      run_cycles_(chip.costParameters().overheads().run_cycles()),
       steps_(stepsOf(nest, loops.depth, product_.depth / product_.group)),
       rows_(sideOf(nest, chip, 0, loops)),
       columns_(sideOf(nest, chip, 1, loops)) {}
@@ -136,7 +136,7 @@ struct Candidate {
 /// Cycles of the products of all pieces of the nest, if it is cut into pieces of this candidate.
 double cyclesOf(const Nest& nest, const Chip& chip, const PieceCostModel& flow, const Candidate& candidate, int lanes) {
   const TileLoops& loops = candidate.loops;
-  const double rest_share = chip.prices().products().rest_share();
+  const double remainder_share = chip.costParameters().products().remainder_share();
   // Full and edge pieces along each of the loops.
   const std::array<int, 4> along{loops.outer_row, loops.row, loops.outer_column, loops.column};
   llvm::SmallVector<int64_t> sizes = candidate.sizes;
@@ -157,10 +157,10 @@ double cyclesOf(const Nest& nest, const Chip& chip, const PieceCostModel& flow, 
   double cycles = sum(sum, 0, others);
   // Pieces of another shape need more code, and the tile registers are reconfigured for them.
   for (int loop : along)
-    if (loop >= 0 && nest.extents[loop] % candidate.sizes[loop] != 0) cycles *= 1 + rest_share;
+    if (loop >= 0 && nest.extents[loop] % candidate.sizes[loop] != 0) cycles *= 1 + remainder_share;
   // Prefers columns in whole vectors.
   if (candidate.sizes[loops.column] < nest.extents[loops.column] && candidate.sizes[loops.column] % lanes != 0)
-    cycles *= 1 + rest_share;
+    cycles *= 1 + remainder_share;
   return cycles;
 }
 

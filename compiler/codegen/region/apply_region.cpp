@@ -85,7 +85,7 @@ TouchedBuffer touched(const v1::Reference& reference) {
 
 absl::Status followFetch(const Region& region, const Chip& chip, RegionVariant& variant, RegionNestRun& step,
                          const Leaf& leaf) {
-  const v1::Fetch& fetch = leaf.tile->kernel().fetch();
+  const v1::Prefetch& fetch = leaf.tile->kernel().prefetch();
   // Prefetches of the next slice make sense only in a step that runs in every slice.
   const bool always = step.depth == static_cast<int>(region.counts.size()) && !step.last;
   for (const v1::Reference& reference : fetch.next_slice()) {

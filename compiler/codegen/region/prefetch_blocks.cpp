@@ -96,7 +96,8 @@ void prefetchBlocks(const Region& region, RegionVariant& variant, const Chip& ch
       if (!idlest || product.lines / product.bodies < idlest->lines / idlest->bodies) idlest = &product;
     const double lines = linesOf(block, chip.near().line_bytes);
     // More prefetches in one body would stall on each other.
-    if (!idlest || idlest->lines + lines > chip.prices().fetches().lines_per_body() * idlest->bodies) continue;
+    if (!idlest || idlest->lines + lines > chip.costParameters().prefetching().lines_per_body() * idlest->bodies)
+      continue;
     idlest->lines += lines;
     idlest->plan->next_blocks.push_back(block);
   }

@@ -47,8 +47,8 @@ namespace {
 
 /// Long runs are left to the hardware prefetcher, few runs are not worth it, and too many would not stay in L2.
 bool worthFetching(const PrefetchedRuns& runs, const Chip& chip) {
-  const v1::Prices::Fetches& prices = chip.prices().fetches();
-  return runs.lines <= prices.long_run_lines() && runs.count() >= prices.few_runs() &&
+  const v1::CostParameters::Prefetching& parameters = chip.costParameters().prefetching();
+  return runs.lines <= parameters.long_run_lines() && runs.count() >= parameters.always_followed_runs() &&
          runs.count() * runs.lines * chip.near().line_bytes <= chip.stayingBytes(chip.second());
 }
 

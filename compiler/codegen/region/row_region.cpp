@@ -91,15 +91,15 @@ class SliceSize {
 bool chooseTiles(const SliceSize& size, const Chip& chip, llvm::SmallVector<Shared>& shared) {
   const double l1 = static_cast<double>(chip.near().capacity_bytes),
                l2 = static_cast<double>(chip.second().capacity_bytes) / 2;
-  const v1::Prices::Grid& grid = chip.prices().grid();
+  const v1::CostParameters::Grid& grid = chip.costParameters().grid();
   const double enough =
-      std::min(std::max<double>(grid.most_slices(), chip.cores()), size.iterations({}) / grid.least_slice_iterations());
+      std::min(std::max<double>(grid.max_slices(), chip.cores()), size.iterations({}) / grid.min_slice_iterations());
   double slices = 1;
   for (Shared& cut : shared) {
     const int64_t least = cut.contiguous ? std::min<int64_t>(cut.extent, 64) : 1;  // long enough for vectors
     while (cut.tile > least) {
       const double bytes = size.bytes(shared), work = size.iterations(shared);
-      const bool large = bytes > l2 || (bytes > l1 && work >= 2 * grid.least_slice_iterations());
+      const bool large = bytes > l2 || (bytes > l1 && work >= 2 * grid.min_slice_iterations());
       if (!large && slices >= enough) break;
       cut.tile = std::max(least, ceilDiv(cut.tile, 2));
       slices = 1;

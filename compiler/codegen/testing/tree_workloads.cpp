@@ -141,7 +141,7 @@ TreeWorkload copiedWithin(std::mt19937& random) {
                                 text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd);
   TreeWorkload workload{
       .name = "copied within", .ir = text.finish({c}), .near_bytes = 4 << 10, .second_bytes = (8 << 10) * wide()};
-  workload.prices.mutable_products()->set_spread_passes(2);
+  workload.parameters.mutable_products()->set_pack_passes_if_evicted(2);
   return workload;
 }
 
@@ -152,9 +152,9 @@ TreeWorkload copiedApart(std::mt19937& random) {
   const Tensor c = text.generic({text.argument({m, k}), text.argument({k, n})}, {"d0, d2", "d2, d1", "d0, d1"},
                                 text.fill({m, n}, "0.0"), 3, "ppr", kMultiplyAdd);
   TreeWorkload workload{.name = "copied apart", .ir = text.finish({c}), .near_bytes = 4 << 10, .second_bytes = 8 << 10};
-  workload.prices.mutable_products()->set_spread_passes(2);
-  workload.prices.mutable_products()->set_longest_reduction(64);
-  workload.prices.mutable_products()->set_long_sum(64);
+  workload.parameters.mutable_products()->set_pack_passes_if_evicted(2);
+  workload.parameters.mutable_products()->set_max_reduction_block(64);
+  workload.parameters.mutable_products()->set_long_reduction(64);
   return workload;
 }
 
@@ -170,8 +170,8 @@ TreeWorkload sharedPanels(std::mt19937& random) {
                         .request = slicesOf({{"d0", 1}, {"d1", pick(random, {8, 16})}}),
                         .near_bytes = 4 << 10,
                         .second_bytes = 32 << 10};
-  workload.prices.mutable_products()->set_pack_rows(8);
-  workload.prices.mutable_products()->set_pack_rows_far(8);
+  workload.parameters.mutable_products()->set_pack_rows(8);
+  workload.parameters.mutable_products()->set_pack_rows_beyond_l2(8);
   return workload;
 }
 
@@ -250,7 +250,7 @@ int treeWorkloadClasses() { return static_cast<int>(std::size(kClasses)); }
 TreeWorkload treeWorkload(unsigned seed) {
   std::mt19937 random(seed);
   TreeWorkload workload = kClasses[seed % std::size(kClasses)](random);
-  if (random() % 2 == 0 && !workload.prices.has_products()) {
+  if (random() % 2 == 0 && !workload.parameters.has_products()) {
     workload.near_bytes = 4 << 10;
     workload.second_bytes = 32 << 10;
   }
@@ -265,7 +265,7 @@ v1::BuildUnit unitOf(const TreeWorkload& workload) {
     level->set_name(name);
     level->set_capacity_bytes(bytes);
   }
-  *unit.mutable_prices() = workload.prices;
+  *unit.mutable_cost_parameters() = workload.parameters;
   return unit;
 }
 
@@ -280,7 +280,7 @@ void checkTree(const TreeWorkload& workload, const v1::Schedule& schedule, unsig
                                   [&](v1::BuildUnit& unit) {
                                     if (workload.tiles) addTileInstructions(unit, /*alone=*/true);
                                     *unit.mutable_memory() = unitOf(workload).memory();
-                                    *unit.mutable_prices() = workload.prices;
+                                    *unit.mutable_cost_parameters() = workload.parameters;
                                   },
                               .request = workload.request,
                               .edit = [&](v1::Schedule& followed) { followed = schedule; }});

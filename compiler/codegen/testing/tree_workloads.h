@@ -15,10 +15,10 @@ struct TreeWorkload {
   ScheduleRequest request = {};
   /// of the chip's two cache levels, small so that small workloads are blocked
   int64_t near_bytes = 32 << 10, second_bytes = 1 << 20;
-  v1::Prices prices = {};     ///< of the chip, merged into its family's
-  bool tiles = false;         ///< uses tile instructions, which this machine may lack
-  double low = -1, high = 1;  ///< range of its inputs
-  int64_t integers = 100;     ///< the same for integers: [-integers, integers)
+  v1::CostParameters parameters = {};  ///< of the chip, merged into its family's
+  bool tiles = false;                  ///< uses tile instructions, which this machine may lack
+  double low = -1, high = 1;           ///< range of its inputs
+  int64_t integers = 100;              ///< the same for integers: [-integers, integers)
 };
 
 /// Successive seeds cycle through the classes.

@@ -22,7 +22,7 @@ v1::BuildUnit unitFor(const v1::Target& target, const std::string& ir) {
   *unit.mutable_registers() = target.registers();
   *unit.mutable_memory() = target.memory();
   *unit.mutable_units() = target.units();
-  *unit.mutable_prices() = target.prices();
+  *unit.mutable_cost_parameters() = target.cost_parameters();
   *unit.mutable_intrinsics() = usableInstructions(target);
   return unit;
 }
@@ -94,7 +94,7 @@ TEST(Chips, ColumnsPassWithinATileOfRowsThatLieInManyPages) {
   EXPECT_THAT(tree(512, 251, 32), ::testing::Not(columns_inside)) << "results stay in L2";
   EXPECT_THAT(tree(512, 10007, 512), ::testing::Not(columns_inside)) << "a long sum";
   v1::Target more = chip;
-  more.mutable_prices()->mutable_fetches()->set_pages(1024);
+  more.mutable_cost_parameters()->mutable_prefetching()->set_pages(1024);
   EXPECT_THAT(printSchedule(treeFor(more, product(512, 10007, 32))), ::testing::Not(columns_inside));
 }
 

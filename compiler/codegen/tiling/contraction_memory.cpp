@@ -19,11 +19,11 @@ bool passesColumns(const Roles& roles, const TilePlan& plan) {
 /// Vectors that straddle lines cost two loads each, and rows that evict each other do not stay in L1 until the next
 /// tile; where columns run within a tile of rows, none of them stays there.
 int64_t rowsToPack(const Nest& nest, const Chip& chip, const Operand& operand, int64_t stride, bool waits) {
-  const v1::Prices::Products& prices = chip.prices().products();
+  const v1::CostParameters::Products& parameters = chip.costParameters().products();
   // Steps half of a set span apart use two sets only: a few rows already pay for the copy.
-  if (waits && stride % (chip.near().setSpan() / 2) == 0) return prices.pack_rows_colliding();
+  if (waits && stride % (chip.near().setSpan() / 2) == 0) return parameters.pack_rows_if_conflicting();
   const bool far = !waits || bytesOf(nest, operand) > chip.second().capacity_bytes;
-  const int64_t rows = far ? prices.pack_rows_far() : prices.pack_rows();
+  const int64_t rows = far ? parameters.pack_rows_beyond_l2() : parameters.pack_rows();
   return stride % chip.near().line_bytes == 0 ? rows : rows / 2;
 }
 
@@ -37,7 +37,8 @@ bool isSpread(const Operand& operand, const Chip& chip, const TilePlan& plan) {
 int64_t stepsInL1(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   const Operand& operand = nest.statements[0].inputs[roles.b];
   const int64_t vector_bytes = plan.lanes * elementBits(operand.access.element) / 8;
-  return std::max(chip.prices().products().least_block(), chip.heldBytes(chip.near()) / (vector_bytes * plan.vectors));
+  return std::max(chip.costParameters().products().min_reduction_block(),
+                  chip.heldBytes(chip.near()) / (vector_bytes * plan.vectors));
 }
 
 /// Whether the broadcast operand's rows are contiguous along the whole reduction.
@@ -82,7 +83,7 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
         plan.packed.push_back({input, loopOf(input), input == roles.a && rowsAreContiguous(nest, roles, plan)});
     return;
   }
-  const v1::Prices::Products& prices = chip.prices().products();
+  const v1::CostParameters::Products& parameters = chip.costParameters().products();
   const int step = plan.reductions.back();
   const int64_t small = chip.stayingBytes(chip.near());
   if (roles.b >= 0 && canPack(nest, roles.b) && varies(main.inputs[roles.b], step)) {
@@ -101,9 +102,9 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
     const int64_t stride = strideBytes(nest, roles.a, roles.rows[0]), passes = passesOver(nest, plan, operand);
     // Reasons for copying the broadcast operand: its steps are strided, its rows collide in L1, or its blocks crowd L2.
     const bool slow = operand.access.strides[step] != 1 || collide(chip, plan.tile[roles.rows[0]], stride);
-    const bool crowded =
-        passes >= prices.spread_passes() && (crowdsL2(nest, chip, roles) || needsBlockCopies(nest, chip, roles));
-    if ((slow || crowded) && passes >= prices.pack_passes() && bytesOf(nest, operand) > small)
+    const bool crowded = passes >= parameters.pack_passes_if_evicted() &&
+                         (crowdsL2(nest, chip, roles) || needsBlockCopies(nest, chip, roles));
+    if ((slow || crowded) && passes >= parameters.pack_passes() && bytesOf(nest, operand) > small)
       plan.packed.push_back({roles.a, roles.rows[0], rowsAreContiguous(nest, roles, plan)});
   }
 }
@@ -117,7 +118,8 @@ constexpr double kWorthCopyingFirst = 0.1;
 /// than four cores, the size whose blocks, together with the parts, are distributed best over two, four and all cores.
 /// A block has at least two tiles: a block of one tile would not be a separate level of the tree.
 int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t points, int64_t parts) {
-  const int64_t tiles = ceilDiv(extent, unit), cores = chip.cores(), few = chip.prices().grid().even_threads();
+  const int64_t tiles = ceilDiv(extent, unit), cores = chip.cores(),
+                few = chip.costParameters().grid().balanced_threads();
   // Few cores: the largest even number of blocks of at least two tiles. More cores are handled by search below.
   if (cores <= few) {
     for (int64_t wanted = (std::max(few, points) + 1) / 2 * 2; wanted >= 2; wanted -= 2)
@@ -132,7 +134,7 @@ int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t point
     for (const int64_t threads : {int64_t{2}, few, cores})
       waiting +=
           loadImbalance(pieces, threads) * static_cast<double>(pieces * each) / static_cast<double>(parts * tiles);
-    if (waiting >= least - chip.prices().grid().uneven_share()) continue;
+    if (waiting >= least - chip.costParameters().grid().max_idle_share()) continue;
     least = waiting;
     best = each;
   }
@@ -143,7 +145,7 @@ int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t point
 /// blocks are distributed best over two, four and all cores.
 int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most) {
   const int64_t tiles = ceilDiv(extent, unit), largest = std::max<int64_t>(1, most / unit);
-  const int64_t cores = chip.cores(), few = chip.prices().grid().even_threads();
+  const int64_t cores = chip.cores(), few = chip.costParameters().grid().balanced_threads();
   llvm::SmallVector<int64_t> shares = {2, few};
   int64_t smallest = std::max<int64_t>(2, largest / 2);
   if (cores > few) {
@@ -158,7 +160,7 @@ int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most)
       waiting +=
           loadImbalance(ceilDiv(tiles, each), threads, [&](int64_t blocks) { return std::min(blocks * each, tiles); });
     }
-    if (waiting >= least - chip.prices().grid().uneven_share()) continue;
+    if (waiting >= least - chip.costParameters().grid().max_idle_share()) continue;
     least = waiting;
     best = each;
   }
@@ -170,7 +172,7 @@ int64_t evenBlocks(const Chip& chip, int64_t extent, int64_t unit, int64_t most)
 /// cores. Prefers few large blocks.
 int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, int64_t parts, int64_t width,
                  llvm::function_ref<int64_t(int64_t parts)> columns) {
-  const int64_t cores = chip.cores(), few = chip.prices().grid().even_threads();
+  const int64_t cores = chip.cores(), few = chip.costParameters().grid().balanced_threads();
   int64_t best = extent;
   double least = std::numeric_limits<double>::infinity();
   const int64_t tiles = ceilDiv(extent, unit), first = ceilDiv(extent, std::max(most, 2 * unit));
@@ -183,7 +185,7 @@ int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, i
     for (const int64_t threads : {int64_t{2}, few, cores}) {
       waiting += loadImbalance(pieces, threads) * (ceilDiv(pieces, threads) < few ? ragged : 1);
     }
-    if (waiting >= least - chip.prices().grid().uneven_share()) continue;
+    if (waiting >= least - chip.costParameters().grid().max_idle_share()) continue;
     least = waiting;
     best = rows;
   }
@@ -204,8 +206,8 @@ int64_t columnsInL2(const Nest& nest, const Chip& chip, const Roles& roles, cons
 /// run. A reduction too long for that is cut, and its partial sums are kept in the output. A block that is copied first
 /// leaves room for the current panel of vectors and the next one.
 void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
-  const v1::Prices::Products& prices = chip.prices().products();
-  const int64_t few = chip.prices().grid().even_threads();
+  const v1::CostParameters::Products& parameters = chip.costParameters().products();
+  const int64_t few = chip.costParameters().grid().balanced_threads();
   const Statement& main = nest.statements[0];
   const int v = plan.vector_loop;
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return;
@@ -223,7 +225,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   int64_t depth = elementBits(main.inputs[roles.a].access.element) / 8;  // bytes of one row of `a` within a block
   for (int loop : plan.reductions)
     if (varies(main.inputs[roles.a], loop)) depth *= nest.extents[loop];
-  int64_t longest = prices.longest_reduction();
+  int64_t longest = parameters.max_reduction_block();
   const Operand& vectors = main.inputs[roles.b];
   if (!packs(plan, roles.b) && rowsOf(nest, roles) > plan.rows &&
       isSpread(vectors, chip, plan))  // read unpacked, and more than once
@@ -233,13 +235,13 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
     if (plan.block[k] > 0) depth = depth / nest.extents[k] * plan.block[k];
   }
   const int row = roles.rows[0], outer = roles.columns.empty() ? v : roles.columns[0];
-  if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= prices.spread_passes()) {
+  if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= parameters.pack_passes_if_evicted()) {
     // Two panels of vectors stay in L2 next to the block: the current one and the next one, which is being prefetched.
     const int64_t panel = depth * plan.vectors * plan.lanes;
     const int64_t most = (chip.copiedBytes(chip.second()) - 2 * panel) / std::max<int64_t>(1, depth);
     const int64_t rows = evenBlocks(chip, nest.extents[row], plan.tile[row], most);
     const int64_t blocks = ceilDiv(nest.extents[row], rows);
-    if (most >= 2 * plan.tile[row] && blocks >= prices.row_blocks()) {
+    if (most >= 2 * plan.tile[row] && blocks >= parameters.row_blocks()) {
       const bool enough =
           chip.cores() <= few || (blocks >= chip.cores() && imbalanceShare(chip, blocks) <= kWorthCopyingFirst);
       if (enough) plan.block[row] = rows;
@@ -256,7 +258,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
     return evenPoints(chip, nest.extents[outer], plan.tile[outer], points, others);
   };
   const int64_t wide = nest.extents[outer] * (outer == v ? 1 : nest.extents[v]);
-  const int64_t points = ceilDiv(wide, prices.point_columns());
+  const int64_t points = ceilDiv(wide, parameters.columns_per_part());
   if (plan.block[k] > 0 && chip.cores() > few)
     rows = evenRows(chip, nest.extents[row], plan.tile[row], rows, parts, nest.extents[outer],
                     [&](int64_t others) { return columns(others, points); });
@@ -279,11 +281,13 @@ void packWithinBlocks(const Nest& nest, const Chip& chip, const Roles& roles, Ti
   for (int loop : plan.order)
     if (plan.block[loop] > 0 && !varies(nest.statements[0].inputs[roles.a], loop))
       passes /= ceilDiv(nest.extents[loop], plan.block[loop]);
-  if (passes < chip.prices().products().spread_passes()) return;
+  if (passes < chip.costParameters().products().pack_passes_if_evicted()) return;
   for (PackedOperand& packed : plan.packed)
     if (packed.input == roles.a)
-      packed = {
-          .input = packed.input, .loop = packed.loop, .within = true, .ahead = chip.prices().fetches().steps_ahead()};
+      packed = {.input = packed.input,
+                .loop = packed.loop,
+                .within = true,
+                .ahead = chip.costParameters().prefetching().prefetch_distance()};
 }
 
 /// Chooses the prefetches: of a panel larger than L1; of the broadcast operand if the hardware cannot predict its next
@@ -291,20 +295,20 @@ void packWithinBlocks(const Nest& nest, const Chip& chip, const Roles& roles, Ti
 /// since larger ones overlap and find the next rows in cache); of the results of a long sum.
 void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0) return;
-  const v1::Prices::Fetches& prices = chip.prices().fetches();
+  const v1::CostParameters::Prefetching& parameters = chip.costParameters().prefetching();
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
   const int64_t depth = blockDepthOf(nest, chip, b);
   const int64_t panel = plan.vectors * plan.lanes * elementBits(b.access.element) / 8 * depth;
   const bool packed = packs(plan, roles.b);
-  const int64_t ahead = std::clamp(prices.lines_ahead() / plan.vectors, prices.least_ahead(),
-                                   std::max(prices.least_ahead(), prices.steps_ahead()));
+  const int64_t ahead = std::clamp(parameters.max_lines_in_flight() / plan.vectors, parameters.min_prefetch_distance(),
+                                   std::max(parameters.min_prefetch_distance(), parameters.prefetch_distance()));
   if ((panel > chip.stayingBytes(chip.near()) || (!packed && isSpread(b, chip, plan))) &&
-      depth >= prices.worthwhile() * ahead)
+      depth >= parameters.min_reduction_distances() * ahead)
     plan.ahead = ahead;
   // The next panel is prefetched only where it comes from beyond L2 and rows run within a tile of columns; the hardware
   // prefetchers do not cross from one panel to the next.
   plan.prefetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second()) && !passesColumns(roles, plan);
-  plan.prefetch_results = depthOf(nest, b) >= chip.prices().products().long_sum();
+  plan.prefetch_results = depthOf(nest, b) >= chip.costParameters().products().long_reduction();
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
   const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
   plan.prefetch_rows =

@@ -19,7 +19,7 @@ constexpr int kLoadedTogether = 3;
 /// The share of time that idle cores add when they divide this number of pieces. Pieces too small for a separate grid
 /// point are not distributed, so they add nothing.
 double waiting(const Chip& chip, int64_t pieces, double cycles) {
-  if (cycles < chip.prices().grid().scarce_instructions() * static_cast<double>(pieces)) return 0;
+  if (cycles < chip.costParameters().grid().min_instructions_if_few_parts() * static_cast<double>(pieces)) return 0;
   return imbalanceShare(chip, pieces);
 }
 
@@ -55,9 +55,9 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
     // Rows that map to the same sets of L1 evict each other within one step. A block copied first has rows at other
     // distances.
     if (mr > 1 && row_stride > 0) {
-      if (one_panel && mr > chip.prices().fetches().streams()) return;
-      const bool copied =
-          costs.copies() && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >= chip.prices().products().spread_passes();
+      if (one_panel && mr > chip.costParameters().prefetching().streams()) return;
+      const bool copied = costs.copies() && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >=
+                                                chip.costParameters().products().pack_passes_if_evicted();
       if (a >= 0 && canPack(nest, a) && !copied && collide(chip, r1, row_stride)) return;
     }
     if (wanted_vectors > 0 && nr != wanted_vectors) return;
@@ -76,7 +76,7 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
     int64_t pieces = others;
     // An edge along a loop needs a second copy of the code, which costs a share of the time wherever it is.
     for (auto [extent, tile] : {std::pair(row1, r1), {row2, r2}, {vectors_all, nv}, {column2, c2}}) {
-      if (extent % tile != 0) cycles *= 1 + chip.prices().products().rest_share();
+      if (extent % tile != 0) cycles *= 1 + chip.costParameters().products().remainder_share();
       pieces *= ceilDiv(extent, tile);
     }
     cycles *= 1 + waiting(chip, pieces, cycles * steps * static_cast<double>(others));
@@ -142,7 +142,8 @@ int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> ro
 /// each row is one long run. Results of long sums are prefetched meanwhile.
 bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const TilePlan& plan) {
   if (roles.a < 0 || roles.b < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
-  if (depthOf(nest, nest.statements[0].inputs[roles.b]) >= chip.prices().products().long_sum()) return false;
+  if (depthOf(nest, nest.statements[0].inputs[roles.b]) >= chip.costParameters().products().long_reduction())
+    return false;
   const auto rows = llvm::ArrayRef(roles.rows).take_front(2);  // the rows that run within a tile of columns
   llvm::SmallVector<LoopStrides> steps = {{plan.vector_loop, plan.tile[plan.vector_loop]}};
   for (const int loop : roles.columns) steps.push_back({loop, plan.tile[loop]});
@@ -159,7 +160,7 @@ bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const T
       if (stored) count(output);
     if (number > 0) llvm::for_each(statement.inputs, count);
   }
-  return bytes > chip.stayingBytes(chip.second()) && pages > chip.prices().fetches().pages();
+  return bytes > chip.stayingBytes(chip.second()) && pages > chip.costParameters().prefetching().pages();
 }
 
 /// Elements of the broadcast operand that a tile reads: the number of distinct ones, and the number of all reads.
@@ -213,7 +214,8 @@ ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& role
   // Only a single reduction loop is cut into blocks; with several, a panel has the whole depth.
   panel_depth_ = llvm::count(nest.reduction, true) > 1 ? depthOf(nest, streamed) : depth_;
   vector_bytes_ = lanes * elementBits(streamed.access.element) / 8;
-  window_ = broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= chip.prices().products().window_steps();
+  window_ =
+      broadcasts_ && rows_ == 1 && !roles.columns.empty() && depth_ <= chip.costParameters().products().window_steps();
 }
 
 int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) const {
@@ -245,7 +247,7 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
 
 double ProductCosts::step(int64_t rows, int64_t vectors) const {
   // Loading and storing results costs the same for each vector of a column, spread over the rows.
-  return products(rows, vectors) + chip_.prices().products().result_cycles() * static_cast<double>(vectors);
+  return products(rows, vectors) + chip_.costParameters().products().result_cycles() * static_cast<double>(vectors);
 }
 
 bool slides(const Nest& nest, const Chip& chip, const Roles& roles) {
@@ -253,7 +255,7 @@ bool slides(const Nest& nest, const Chip& chip, const Roles& roles) {
   bool shared = false;
   for (int loop = 0; loop < nest.loops(); ++loop) {
     if (!nest.reduction[loop]) continue;
-    if (nest.extents[loop] > chip.prices().tiles().unrolled_whole()) return false;
+    if (nest.extents[loop] > chip.costParameters().tiles().unrolled_whole()) return false;
     for (const Operand& input : nest.statements[0].inputs) {
       const int64_t step = input.access.strides[loop], row = input.access.strides[roles.rows[0]];
       shared |= step != 0 && row != 0 && row % step == 0 && row / step < nest.extents[loop];

@@ -48,7 +48,7 @@ int64_t depthOf(const Nest& nest, const Operand& operand) {
 }
 
 int64_t blockDepthOf(const Nest& nest, const Chip& chip, const Operand& operand) {
-  return std::min(depthOf(nest, operand), chip.prices().products().longest_reduction());
+  return std::min(depthOf(nest, operand), chip.costParameters().products().max_reduction_block());
 }
 
 int64_t bytesOf(const Nest& nest, const Operand& operand) {
@@ -91,7 +91,8 @@ bool needsBlockCopies(const Nest& nest, const Chip& chip, const Roles& roles) {
   if (roles.a < 0 || roles.rows.empty() || !canPack(nest, roles.a)) return false;
   const Operand& operand = nest.statements[0].inputs[roles.a];
   const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);
-  if (nest.extents[roles.rows[0]] * bytes < chip.prices().products().row_blocks() * chip.stayingBytes(chip.second()))
+  if (nest.extents[roles.rows[0]] * bytes <
+      chip.costParameters().products().row_blocks() * chip.stayingBytes(chip.second()))
     return false;
   const Chip::Level& near = chip.near();
   const int64_t sets = near.sets(), stride = strideBytes(nest, roles.a, roles.rows[0]);

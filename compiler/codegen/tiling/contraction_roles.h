@@ -29,7 +29,7 @@ bool collide(const Chip& chip, int64_t lines, int64_t stride);
 bool needsBlockCopies(const Nest& nest, const Chip& chip, const Roles& roles);
 
 /// Steps of one block of the reduction loops that `operand` walks, at most the chip's cost parameter
-/// `products.longest_reduction`. Longer blocks would leave room in L2 for too few rows to reuse the other operand.
+/// `products.max_reduction_block`. Longer blocks would leave room in L2 for too few rows to reuse the other operand.
 int64_t blockDepthOf(const Nest& nest, const Chip& chip, const Operand& operand);
 
 /// Iterations of the reduction loops that `operand` walks: the number of its vectors in one tile.

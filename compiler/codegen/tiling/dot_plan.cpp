@@ -43,7 +43,7 @@ double DotCosts::step(int64_t rows, int64_t columns, int64_t whole) const {
 }
 
 void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
-  const int64_t streams = chip.prices().fetches().few_runs();
+  const int64_t streams = chip.costParameters().prefetching().always_followed_runs();
   const auto [row, column] = dotLoops(nest);
   const int64_t rows = row < 0 ? 1 : nest.extents[row], columns = column < 0 ? 1 : nest.extents[column];
   const DotCosts costs(nest, chip, plan);
@@ -67,7 +67,7 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
   if (row >= 0) plan.tile[row] = plan.rows;
   if (column >= 0) plan.tile[column] = plan.vectors;
   // Small tiles unroll two steps, so that enough multiply-adds are in flight to hide their latency.
-  const int64_t steps = plan.rows * plan.vectors >= chip.prices().tiles().dots_in_flight() ? 1 : 2;
+  const int64_t steps = plan.rows * plan.vectors >= chip.costParameters().tiles().dots_in_flight() ? 1 : 2;
   plan.tile[plan.vector_loop] = std::min(nest.extents[plan.vector_loop], plan.lanes * steps);
   // The shorter side is held in registers while the longer one is streamed.
   plan.order = byOutputStride(nest);

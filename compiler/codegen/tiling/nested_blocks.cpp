@@ -49,7 +49,7 @@ std::vector<fusion::BlockMemory> memoriesOf(const Chip& chip) {
   std::vector<fusion::BlockMemory> memories;
   for (size_t level = chip.levels().size() - 1; level-- > 0 && memories.size() < 2;) {
     const Chip::Level& cache = chip.level(level);
-    memories.push_back({chip.prices().memory().held_share() * chip.share(cache, cache.sharers),
+    memories.push_back({chip.costParameters().memory().resident_share() * chip.share(cache, cache.sharers),
                         chip.bytesPerSecond(chip.level(level + 1))});
   }
   return memories;

@@ -15,14 +15,14 @@ namespace tessera::compiler::codegen {
 /// free. Instructions, loads included, then limit the tile, and the best tile has the most products per load (the
 /// intensity of equation 3.4 of Chimera).
 inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double arriving, bool filled = false) {
-  const v1::Prices::Memory& memory = chip.prices().memory();
+  const v1::CostParameters::Memory& memory = chip.costParameters().memory();
   const auto products = static_cast<double>(rows * vectors);
   const double loads = static_cast<double>(rows + vectors), instructions = products + loads;
   const double least = std::max(chip.multiplyAddLatency(), arriving);
   const double alone = std::max({products / chip.multiplyAddsPerCycle(), instructions / chip.instructionsPerCycle(),
                                  loads / chip.loadsPerCycle(), least});
-  if (chip.threadsPerCore() == 1) return alone + (filled ? memory.filled_waits_share() * arriving : 0);
-  const double waits = filled ? (memory.filled_waits_share() + memory.filled_waits_beside_share()) * arriving : 0;
+  if (chip.threadsPerCore() == 1) return alone + (filled ? memory.fill_stall_share() * arriving : 0);
+  const double waits = filled ? (memory.fill_stall_share() + memory.fill_stall_smt_share()) * arriving : 0;
   const double beside = instructions * chip.threadsPerCore() / chip.instructionsPerCycle();
   return (alone + std::max(beside, least) + waits) / 2;
 }

@@ -47,7 +47,7 @@ int64_t pointsForAllCores(const Nest& nest, const Chip& chip, const TilePlan& pl
   // Tiles along `loop` that give every core a grid point, together with the other loops.
   const int64_t extent = nest.extents[loop], tiles = std::min(extent, ceilDiv(chip.cores(), others));
   if (!nest.hasReduction() || ceilDiv(extent, most) >= tiles ||
-      instructions / static_cast<double>(others * tiles) < chip.prices().grid().least_instructions())
+      instructions / static_cast<double>(others * tiles) < chip.costParameters().grid().min_instructions())
     return most;
   return ceilDiv(extent, tiles);
 }
@@ -68,14 +68,14 @@ void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
   for (const Statement& statement : nest.statements) cost += bodyCost(*statement.body());
   const int v = plan.vector_loop;
   const int64_t all = ceilDiv(nest.extents[v], plan.lanes);
-  const v1::Prices::Tiles& prices = chip.prices().tiles();
-  int64_t points = nest.hasReduction() ? prices.sums() : cost > prices.heavy_body() ? 1 : prices.vectors();
+  const v1::CostParameters::Tiles& parameters = chip.costParameters().tiles();
+  int64_t points = nest.hasReduction() ? parameters.sums() : cost > parameters.heavy_body() ? 1 : parameters.vectors();
   int64_t vectors = std::min(all, points);
   if (plan.horizontal) {
     // A row has one sum and its vectors are the steps: enough rows are computed together to hide the latency of an
     // addition or a function.
-    points = prices.row_sums();
-    vectors = std::min(all, cost >= chip.prices().vectors().long_body() ? 1 : prices.vectors());
+    points = parameters.row_sums();
+    vectors = std::min(all, cost >= chip.costParameters().vectors().long_body() ? 1 : parameters.vectors());
   } else {
     // The remaining points are rows, so that a tile keeps its number of independent sums.
     points /= vectors;
@@ -91,10 +91,10 @@ void chooseSimpleTile(const Nest& nest, const Chip& chip, TilePlan& plan) {
 }
 
 bool choosesInterleaving(const Nest& nest, const Chip& chip, const TilePlan& plan) {
-  const v1::Prices::Vectors& prices = chip.prices().vectors();
+  const v1::CostParameters::Vectors& parameters = chip.costParameters().vectors();
   const int64_t points = pointsOf(nest, plan);
-  return plan.kernel->traits().interleaves && points > 1 && points <= prices.interleaved_points() &&
-         bodyCost(*nest.statements[0].body()) >= prices.long_body();
+  return plan.kernel->traits().interleaves && points > 1 && points <= parameters.interleaved_points() &&
+         bodyCost(*nest.statements[0].body()) >= parameters.long_body();
 }
 
 void orderReductions(const Nest& nest, TilePlan& plan) {
@@ -112,19 +112,19 @@ void orderReductions(const Nest& nest, TilePlan& plan) {
 
 void unrollReductions(const Nest& nest, const Chip& chip, TilePlan& plan) {
   if (plan.lanes == 1) return;
-  const v1::Prices::Tiles& prices = chip.prices().tiles();
+  const v1::CostParameters::Tiles& parameters = chip.costParameters().tiles();
   // Each unrolled step has rows x vectors bodies, so large tiles unroll fewer steps.
-  int64_t budget = std::max<int64_t>(1, prices.unrolled_bodies() / std::max(1, plan.rows * plan.vectors));
-  budget = std::min(budget, prices.unrolled_steps());
+  int64_t budget = std::max<int64_t>(1, parameters.unrolled_bodies() / std::max(1, plan.rows * plan.vectors));
+  budget = std::min(budget, parameters.unrolled_steps());
   for (int loop : llvm::reverse(plan.reductions)) {
     if (loop == plan.vector_loop) break;
     const int64_t extent = nest.extents[loop];
-    if (extent <= std::min(budget, prices.unrolled_whole())) {
+    if (extent <= std::min(budget, parameters.unrolled_whole())) {
       plan.tile[loop] = extent;
       budget /= extent;
       continue;
     }
-    int64_t unroll = std::min({prices.unrolled_part(), budget, extent});
+    int64_t unroll = std::min({parameters.unrolled_part(), budget, extent});
     // Prefers a divisor of at least half that size, so that no steps remain for a second loop.
     for (int64_t divisor = unroll; divisor >= 2; --divisor)
       if (extent % divisor == 0 && divisor * 2 >= unroll) {
@@ -161,7 +161,7 @@ double pointCost(const Nest& nest, const TilePlan& plan, int levels) {
 
 double imbalanceShare(const Chip& chip, int64_t points) {
   const int64_t cores = chip.cores();
-  if (cores <= chip.prices().grid().even_threads()) return 0;
+  if (cores <= chip.costParameters().grid().balanced_threads()) return 0;
   return loadImbalance(points, cores) - 1;
 }
 
@@ -175,10 +175,10 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   for (int64_t points = gridOf(nest, plan); plan.grid_levels > 1; --plan.grid_levels) {
     const int64_t count = plan.count(nest, plan.grid_levels - 1);
     points /= count;
-    const double whole = chip.prices().grid().least_instructions();
+    const double whole = chip.costParameters().grid().min_instructions();
     const bool scarce =
-        points < chip.enoughParts() || imbalanceShare(chip, points) > chip.prices().grid().uneven_share();
-    const double least = count > 1 && scarce ? chip.prices().grid().scarce_instructions() : whole;
+        points < chip.enoughParts() || imbalanceShare(chip, points) > chip.costParameters().grid().max_idle_share();
+    const double least = count > 1 && scarce ? chip.costParameters().grid().min_instructions_if_few_parts() : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
 }
@@ -272,13 +272,13 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   if (nest.reduction[loop] || nest.extents[loop] % step != 0) return;
   const int64_t tiles = nest.extents[loop] / step;
   const double cost = pointCost(nest, plan, level + 1);
-  const v1::Prices::Grid& prices = chip.prices().grid();
+  const v1::CostParameters::Grid& parameters = chip.costParameters().grid();
   // Tries ever smaller parts that divide the level evenly, until there are enough parts or a part has too little work.
   int64_t each = tiles;
   for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
     // No more grid points than cores: another cut still helps, so that less work per point is acceptable.
-    const bool scarce = chip.cores() > std::max<int64_t>(prices.even_threads(), points * (tiles / each) - 1);
-    const double least = scarce ? prices.scarce_instructions() : prices.least_instructions();
+    const bool scarce = chip.cores() > std::max<int64_t>(parameters.balanced_threads(), points * (tiles / each) - 1);
+    const double least = scarce ? parameters.min_instructions_if_few_parts() : parameters.min_instructions();
     if (tiles % size == 0 && static_cast<double>(size) * cost >= least) each = size;
   }
   if (each == tiles) return;

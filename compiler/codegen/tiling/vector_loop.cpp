@@ -34,8 +34,8 @@ double reuseOf(const Nest& nest, const Operand& operand) {
 /// Cost in vector instructions per element of making `loop` the vector loop. Strided operands are loaded lane by lane,
 /// transposed in registers, or, in a contraction, packed in advance. Outputs of a reduction are touched once for all
 /// its steps, and a register tile of a contraction reads its operands once for several results.
-double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int lanes, bool contraction) {
-  const v1::Prices::Vectors& vectors = prices.vectors();
+double vectorLoopCost(const Nest& nest, const v1::CostParameters& parameters, int loop, int lanes, bool contraction) {
+  const v1::CostParameters::Vectors& vectors = parameters.vectors();
   double cost = 0, steps = 1;
   for (int other = 0; other < nest.loops(); ++other)
     if (nest.reduction[other]) steps *= static_cast<double>(nest.extents[other]);
@@ -55,7 +55,8 @@ double vectorLoopCost(const Nest& nest, const v1::Prices& prices, int loop, int 
     double strided = (output ? vectors.strided_store() : vectors.strided_load()) * lanes;
     // Packing costs instructions once per element, spread over all uses of the element.
     if (contraction && input >= 0 && canPack(nest, input))
-      strided = std::min(strided, contiguous + prices.copies().pack_instructions() * lanes / reuseOf(nest, operand));
+      strided =
+          std::min(strided, contiguous + parameters.copies().pack_instructions() * lanes / reuseOf(nest, operand));
     if (!nest.hasReduction() && !output && canTranspose(nest, operand, loop, lanes))
       strided = std::min(strided, vectors.transposed_load());
     if (!output && loadsWholeVectors(stride, lanes))
@@ -101,7 +102,7 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
   const bool can_combine = canCombineLanes(nest), contraction = isContraction(nest);
   double best = std::numeric_limits<double>::infinity();
   auto consider = [&](int loop, int lanes) {
-    const double cost = vectorLoopCost(nest, chip.prices(), loop, lanes, contraction);
+    const double cost = vectorLoopCost(nest, chip.costParameters(), loop, lanes, contraction);
     // Among loops of equal cost, the one whose lanes are nearest in memory, then the outermost.
     const bool same = plan.vector_loop >= 0 && lanes == plan.lanes && std::abs(cost - best) <= 1e-9;
     if (same ? elementsApart(nest, loop) >= elementsApart(nest, plan.vector_loop) : cost >= best - 1e-9) return;

@@ -175,12 +175,12 @@ class LeafReader {
     plan_.kernel = kernelNamed(wanted);
     if (!llvm::is_contained(fitting, wanted))
       return fault("variant of the kernel", wanted, absl::StrJoin(fitting, ", "));
-    const v1::Fetch& fetch = kernel_.fetch();
+    const v1::Prefetch& fetch = kernel_.prefetch();
     plan_.ahead = fetch.ahead();
     plan_.prefetch_rows = fetch.rows();
     plan_.prefetch_panel = fetch.panel();
     plan_.prefetch_results = fetch.results();
-    if (kernel_.has_fetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0 || fetch.ahead() > kMostAhead))
+    if (kernel_.has_prefetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0 || fetch.ahead() > kMostAhead))
       return fault("steps that vectors are fetched ahead", absl::StrCat(fetch.ahead()),
                    absl::StrCat("1 to ", kMostAhead, ", or no fetch"));
     plan_.interleaved = kernel_.interleaved();
@@ -308,7 +308,7 @@ absl::StatusOr<TilePlan> planOf(const Leaf& leaf, const Nest& nest, int number, 
 absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int number, int operand, int64_t width,
                                     const Chip& chip) {
   TESSERA_RETURN_IF_ERROR(checkForm(leaf, number, operand));
-  if (!leaf.tile->stages().empty() || leaf.tile->kernel().has_fetch())
+  if (!leaf.tile->stages().empty() || leaf.tile->kernel().has_prefetch())
     return scheduleFault(leaf.path, "a copy packs and fetches nothing itself", printTileLine(*leaf.tile),
                          "no stage, no fetch");
   TESSERA_ASSIGN_OR_RETURN(auto plan, LeafReader(leaf, copy, chip).read(/*pack=*/true));

@@ -42,8 +42,8 @@ v1::Reference referenceTo(const TouchedBuffer& touched) {
   return reference;
 }
 
-v1::Fetch fetchOf(const TilePlan& plan) {
-  v1::Fetch fetch;
+v1::Prefetch fetchOf(const TilePlan& plan) {
+  v1::Prefetch fetch;
   fetch.set_ahead(static_cast<int32_t>(plan.ahead));
   fetch.set_rows(plan.prefetch_rows);
   fetch.set_panel(plan.prefetch_panel);
@@ -83,7 +83,7 @@ v1::Tile leafOf(const Nest& nest, const TilePlan& plan, int number) {
   for (int loop : plan.reductions) kernel.add_reductions(loopName(nest, loop));
   if (plan.transposed >= 0) kernel.set_transposed(loopName(nest, plan.transposed));
   kernel.set_interleaved(plan.interleaved);
-  if (v1::Fetch fetch = fetchOf(plan); fetch.ByteSizeLong() > 0) *kernel.mutable_fetch() = std::move(fetch);
+  if (v1::Prefetch fetch = fetchOf(plan); fetch.ByteSizeLong() > 0) *kernel.mutable_prefetch() = std::move(fetch);
   for (const PackedOperand& packed : plan.packed) *leaf.add_stages() = stageOf(nest, plan, packed, number);
   return leaf;
 }

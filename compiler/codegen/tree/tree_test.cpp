@@ -228,7 +228,7 @@ TEST(Tree, SaysHowFarAheadCopiesWithinBlocksAreFetched) {
   const auto within = [](const v1::Stage& stage) { return stage.within(); };
   const auto fetched = [&](v1::Tile& leaf) {
     const v1::Stage* stage = stageOf(leaf, within);
-    return stage != nullptr && stage->ahead() == Chip().prices().fetches().steps_ahead();
+    return stage != nullptr && stage->ahead() == Chip().costParameters().prefetching().prefetch_distance();
   };
   changeLeaf(fetched, [&](v1::Tile& leaf) { stageOf(leaf, within)->set_ahead(5); });
   changeLeaf(fetched, [&](v1::Tile& leaf) { stageOf(leaf, within)->set_ahead(0); });

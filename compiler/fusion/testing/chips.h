@@ -22,7 +22,7 @@ inline v1::Target coreOf(double operations) {
   target.set_name("chip");
   target.add_units()->set_ops_per_cycle(operations);
   target.mutable_units(0)->set_frequency_ghz(1);
-  v1::Prices::Steps& steps = *target.mutable_prices()->mutable_steps();
+  v1::CostParameters::Overheads& steps = *target.mutable_cost_parameters()->mutable_overheads();
   steps.set_phase_cycles(1000);
   steps.set_nest_cycles(400);
   return target;

@@ -47,16 +47,19 @@ std::string elementwiseName(LinalgOp op) {
   return absl::StrJoin(names, " + ");
 }
 
+std::string convolutionKind(LinalgOp op, const mlir::linalg::ConvolutionDimensions& dims) {
+  const bool multiplies = llvm::any_of(op.getBlock()->getOperations(), [](mlir::Operation& inner) {
+    return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner);
+  });
+  const char* kind = !multiplies ? "pool" : dims.inputChannel.empty() ? "depthwise-conv" : "conv";
+  return absl::StrCat(kind, dims.outputImage.size(), "d");
+}
+
 std::string convolutionName(LinalgOp op, const mlir::linalg::ConvolutionDimensions& dims) {
   // Blocked channels have two loops; their product is the channel count.
   const int64_t in = product(op, dims.inputChannel);
   const int64_t out = product(op, dims.outputChannel);
   const int64_t depth = product(op, dims.depth);
-  const bool multiplies = llvm::any_of(op.getBlock()->getOperations(), [](mlir::Operation& inner) {
-    return mlir::isa<mlir::arith::MulFOp, mlir::arith::MulIOp>(inner);
-  });
-  // Without an input channel each channel has its own filter.
-  std::string kind = !multiplies ? "pool" : (dims.inputChannel.empty() ? "depthwise-conv" : "conv");
   std::string channels = dims.inputChannel.empty() ? absl::StrCat(out * depth) : absl::StrCat(in, "->", out);
   std::string groups = !dims.inputChannel.empty() && depth > 1 ? absl::StrCat(" g", depth) : "";
   std::string dilations;
@@ -64,7 +67,7 @@ std::string convolutionName(LinalgOp op, const mlir::linalg::ConvolutionDimensio
     dilations = absl::StrCat(" d", absl::StrJoin(dims.dilations, "x"));
   }
   const bool square = llvm::all_equal(dims.strides);
-  return absl::StrCat(kind, dims.outputImage.size(), "d ", extents(op, dims.filterLoop), " s",
+  return absl::StrCat(convolutionKind(op, dims), " ", extents(op, dims.filterLoop), " s",
                       // Equal strides are written once.
                       square ? absl::StrCat(dims.strides.front()) : absl::StrJoin(dims.strides, "x"), dilations, groups,
                       " ", channels, " ", extents(op, dims.outputImage));
@@ -94,6 +97,32 @@ int64_t transformFlops(LinalgOp op) {
   int64_t points = 1;
   for (int64_t extent : op.getStaticLoopRanges()) points *= extent;
   return points / (all * all) * 2 * set * (type.getDimSize(0) + type.getDimSize(1));
+}
+
+/// Name of an operator without its sizes.
+std::string operatorName(LinalgOp op) {
+  if (auto algorithm = op->getAttrOfType<mlir::StringAttr>(kAlgorithm)) return algorithm.str();
+  if (op.getNumReductionLoops() == 0) return elementwiseName(op);
+  if (auto dims = mlir::linalg::inferConvolutionDims(op);
+      mlir::succeeded(dims) && !dims->outputImage.empty() && !dims->filterLoop.empty()) {
+    return convolutionKind(op, *dims);
+  }
+  if (mlir::succeeded(mlir::linalg::inferContractionDims(op))) return "matmul";
+  return absl::StrCat("reduce(", absl::StrJoin(bodyNames(op), " + "), ")");
+}
+
+/// Adds an operator and its sizes. Only one stage of a Winograd convolution has the algorithm's name, and counts.
+void addOperator(LinalgOp op, v1::WorkloadShape& shape) {
+  if (mlir::isa<mlir::linalg::FillOp>(op) || (op->hasAttr(kStageOf) && !op->hasAttr(kAlgorithm))) return;
+  const bool first = shape.operators().empty();
+  absl::StrAppend(shape.mutable_operators(), first ? "" : " + ", operatorName(op));
+  if (!first && op.getNumReductionLoops() == 0) return;
+  for (int64_t extent : op.getStaticLoopRanges())
+    shape.add_dimensions(mlir::ShapedType::isDynamic(extent) ? 0 : extent);
+  auto dims = mlir::linalg::inferConvolutionDims(op);
+  if (mlir::failed(dims) || dims->outputImage.empty() || dims->filterLoop.empty()) return;
+  for (const auto& steps : {dims->strides, dims->dilations})
+    for (int64_t step : steps) shape.add_dimensions(step);
 }
 
 std::string linalgName(LinalgOp op) {
@@ -176,6 +205,7 @@ WorkloadFacts describeWorkload(mlir::func::FuncOp function) {
     auto linalg_op = mlir::dyn_cast<LinalgOp>(op);
     if (!linalg_op) continue;
     facts.flops += flopsOf(linalg_op);
+    addOperator(linalg_op, facts.shape);
     if (!op.hasAttr(kStageOf)) {
       if (isConvolution(linalg_op)) facts.algorithm = "direct";
     } else if (auto algorithm = op.getAttrOfType<mlir::StringAttr>(kAlgorithm)) {

@@ -5,11 +5,13 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "tessera/v1/plan.pb.h"
 
 namespace tessera::compiler {
 
 struct WorkloadFacts {
-  std::string summary;     ///< for people: "conv2d 3x3 s1 64->64 56x56 + add + relu"
+  std::string summary;  ///< for people: "conv2d 3x3 s1 64->64 56x56 + add + relu"
+  v1::WorkloadShape shape;
   int64_t slice_rows = 0;  ///< rows of the first result that run through all stages together; 0: all
   std::string algorithm;   ///< of a convolution, as in Schedule.algorithm; empty: none
   int64_t flops = 0;       ///< arithmetic operations; multiply and add count as two

@@ -296,7 +296,7 @@ LayoutReport assignLayouts(mlir::func::FuncOp main, const Chip& chip, GraphChoic
   // Infinite: no labelling satisfies all pins.
   if (std::isinf(labelling.cost)) refuseTogether(anchors, choices);
   if (!choices.status().ok()) return report;
-  recordLayouts(anchors, graph, labelling, chip.prices().gains().winograd_share(), choices);
+  recordLayouts(anchors, graph, labelling, chip.costParameters().gains().winograd_share(), choices);
   report.exact = labelling.exact;
   report.transforms_before = graph.transformsBefore();
   report.decisions = explainLayouts(graph, labelling);

@@ -85,7 +85,7 @@ void Alternatives::addTo(v1::Choice& made, const LayoutNode& node) {
   std::set<int> variables;
   for (const size_t form : activationsOf(node)) variables.insert(node.variables[form]);
   const double own = ownPrice(variables), around = priceAround(variables);
-  made.set_price_us(own);
+  made.set_cost_us(own);
   for (const int variable : variables) {
     const int chosen = labels_[variable];
     for (int label = 0; label < static_cast<int>(graph_.problem().costs[variable].size()); ++label) {

@@ -56,13 +56,13 @@ double LayoutCost::writing(const Product& product, ChannelLayout layout) const {
   } else if (layout == kChannelsFirst) {
     // Channels first: vectors go along a line of pixels.
     const bool windows = product.steps > product.inputs;
-    share = (windows              ? prices_.window_planes_share()
-             : product.stride > 1 ? prices_.strided_planes_share()
-                                  : prices_.planes_share()) *
+    share = (windows              ? parameters_.window_planes_share()
+             : product.stride > 1 ? parameters_.strided_planes_share()
+                                  : parameters_.planes_share()) *
             vectorShare(product.line);
   } else if (layout == kChannelsLast) {
     // Channels last: vectors go along the channels, which the last one may not fill.
-    share = prices_.innermost_share() * vectorShare(product.outputs);
+    share = parameters_.innermost_share() * vectorShare(product.outputs);
   } else {
     share = vectorShare(layout.block);
   }
@@ -82,11 +82,11 @@ double LayoutCost::reading(const Product& product, ChannelLayout layout) const {
   if (product.group > 1) {
     const int64_t filled = filledForGroups(layout, product.inputs, product.group);
     if (filled == 0) return whole;
-    return (shareOfTime(product, layout, filled) + (layout == kChannelsLast ? prices_.innermost_read() : 0)) * whole;
+    return (shareOfTime(product, layout, filled) + (layout == kChannelsLast ? parameters_.innermost_read() : 0)) * whole;
   }
   // Inputs are broadcast. With channels last, the next pixel of a tile is a line away.
   if (layout == kChannelsFirst) return 0;
-  if (layout == kChannelsLast) return prices_.innermost_read() * whole;
+  if (layout == kChannelsLast) return parameters_.innermost_read() * whole;
   return more * whole;
 }
 
@@ -94,21 +94,21 @@ double LayoutCost::crossing(const Product& product, ChannelLayout from, ChannelL
   if (cube() > 0) return 0;
   const double whole = product.operations / operationsPerUs();
   // Reading many planes for a blocked result touches one line per plane.
-  if (from == kChannelsFirst && to != kChannelsFirst && product.inputs > prices_.few_planes())
-    return (product.steps > product.inputs || product.stride > 1 ? prices_.window_planes_read()
-                                                                 : prices_.planes_read()) *
+  if (from == kChannelsFirst && to != kChannelsFirst && product.inputs > parameters_.few_planes())
+    return (product.steps > product.inputs || product.stride > 1 ? parameters_.window_planes_read()
+                                                                 : parameters_.planes_read()) *
            whole;
   // A blocked product that writes planes scatters each vector.
   if (to == kChannelsFirst && from != kChannelsFirst)
-    return chip_.prices().copies().scatter_cycles() * product.operations / static_cast<double>(2 * product.steps) /
-           cyclesPerUs();
+    return chip_.costParameters().copies().scatter_cycles() * product.operations /
+           static_cast<double>(2 * product.steps) / cyclesPerUs();
   return 0;
 }
 
 double LayoutCost::window(double operations, int64_t channels, int64_t line, ChannelLayout layout) const {
-  const double per_us = operationsPerUs() * prices_.sliding_share();
+  const double per_us = operationsPerUs() * parameters_.sliding_share();
   const double more = static_cast<double>(filledChannels(layout, channels)) / static_cast<double>(channels);
-  if (layout == kChannelsFirst) return operations / (prices_.sliding_planes_share() * vectorShare(line) * per_us);
+  if (layout == kChannelsFirst) return operations / (parameters_.sliding_planes_share() * vectorShare(line) * per_us);
   return more * operations / (vectorShare(layout == kChannelsLast ? channels : layout.block) * per_us);
 }
 
@@ -116,16 +116,16 @@ double LayoutCost::pass(int64_t bytes, bool turns) const {
   const double rate = chip_.bytesPerSecond(chip_.levelHolding(2 * static_cast<double>(bytes))) * 1e-6;
   const double turned = turns ? static_cast<double>(bytes) / sizeof(float) : 0;  // registers of 8-bit elements hold
                                                                                  // more of them
-  const double moved =
-      std::max(2 * static_cast<double>(bytes) / rate, turned * chip_.prices().copies().turn_cycles() / cyclesPerUs());
-  return chip_.prices().steps().phase_cycles() / cyclesPerUs() + moved;
+  const double moved = std::max(2 * static_cast<double>(bytes) / rate,
+                                turned * chip_.costParameters().copies().transpose_cycles() / cyclesPerUs());
+  return chip_.costParameters().overheads().phase_cycles() / cyclesPerUs() + moved;
 }
 
 double LayoutCost::shuffle(int64_t bytes, int64_t elements, int64_t digit, ChannelLayout from, ChannelLayout to) const {
   const bool planes_read = from == kChannelsFirst, planes_written = to == kChannelsFirst;
   if (!planes_read && !planes_written) return pass(bytes, digit == 1);
   const bool alone = planes_read != planes_written && digit >= lanes();
-  const double stores = alone ? static_cast<double>(elements) * chip_.prices().copies().scatter_cycles() : 0;
+  const double stores = alone ? static_cast<double>(elements) * chip_.costParameters().copies().scatter_cycles() : 0;
   return pass(bytes, true) + (stores / cyclesPerUs());
 }
 

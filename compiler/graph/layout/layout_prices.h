@@ -12,11 +12,11 @@ namespace tessera::compiler {
 /// The cost of layouts on a target, in microseconds of one core. The model ranks layouts; it does not predict times.
 ///
 /// Compute: operations over the unit's rate, scaled by the fraction of a vector (or matrix) instruction that the
-/// innermost channels fill, and by v1::Prices.Layouts. Memory: bytes over the bandwidth of the innermost level that
-/// holds them, and at most the bytes per cycle of a transpose.
+/// innermost channels fill, and by v1::CostParameters.Layouts. Memory: bytes over the bandwidth of the innermost level
+/// that holds them, and at most the bytes per cycle of a transpose.
 class LayoutCost {
  public:
-  explicit LayoutCost(const Chip& chip) : chip_(chip), prices_(chip.prices().layouts()) {}
+  explicit LayoutCost(const Chip& chip) : chip_(chip), parameters_(chip.costParameters().layouts()) {}
 
   /// f32 lanes of a vector register.
   int64_t lanes() const { return chip_.lanes(); }
@@ -74,7 +74,7 @@ class LayoutCost {
   double cyclesPerUs() const { return chip_.hertz() * 1e-6; }
 
   const Chip& chip_;
-  const v1::Prices::Layouts& prices_;
+  const v1::CostParameters::Layouts& parameters_;
 };
 
 }  // namespace tessera::compiler

@@ -37,10 +37,10 @@ GenericOp followerOf(Value value, llvm::ArrayRef<int64_t> whole) {
 /// Returns the microseconds of a product with `rows` rows that reads its weights once: `columns` of them, which fill
 /// `lanes` of vectors.
 double productUs(const Chip& chip, int64_t rows, int64_t depth, int64_t columns, int64_t lanes) {
-  const double rate = chip.operationsPerSecond() * chip.prices().products().peak_share();
+  const double rate = chip.operationsPerSecond() * chip.costParameters().products().peak_share();
   const double bytes = static_cast<double>(depth * columns) * sizeof(float);
   const double reading =
-      bytes / (chip.prices().memory().stream_bandwidth_share() * chip.bytesPerSecond(chip.levelHolding(bytes)));
+      bytes / (chip.costParameters().memory().stream_bandwidth_share() * chip.bytesPerSecond(chip.levelHolding(bytes)));
   return std::max(2.0 * static_cast<double>(rows * depth * lanes) / rate, reading) * 1e6;
 }
 
@@ -63,7 +63,7 @@ bool paysToFillUp(GenericOp op, int64_t columns, int64_t depth, int64_t width, c
   // No width divides the columns: fills up if there are many rows and columns, and if no elementwise reader has to
   // copy.
   if (width == 0)
-    return rows >= chip.prices().products().filled_panel_rows() && columns >= 16 * lanes &&
+    return rows >= chip.costParameters().products().padded_panel_rows() && columns >= 16 * lanes &&
            llvm::none_of(last.getUsers(), is_elementwise);
   // Linalg readers other than elementwise ones read the cut result in place; others need a pass over it.
   const bool in_place = llvm::all_of(last.getUsers(), [&](mlir::Operation* user) {

@@ -277,7 +277,7 @@ void BufferPlan::planArena(v1::Plan& plan) {
     // With ranges, a run computes its own places from lifetimes and sizes.
     if (!ranges) continue;
     storages_[owner].index = plan.arena_size();
-    v1::ArenaPlace* place = plan.add_arena();
+    v1::ArenaAllocation* place = plan.add_arena();
     place->set_offset(arena.offsets[index]);
     place->set_size_bytes(lifetimes[index].bytes);
     place->set_first_step(lifetimes[index].first);

@@ -86,7 +86,7 @@ llvm::SmallVector<unsigned> overwritableArguments(mlir::func::FuncOp function) {
 
 std::string whyNotInPlace(mlir::func::FuncOp function, const Chip& chip) {
   GenericOp heavy = heavyOf(function);
-  const int64_t steps = stepsOf(heavy), longest = chip.prices().products().longest_reduction();
+  const int64_t steps = stepsOf(heavy), longest = chip.costParameters().products().max_reduction_block();
   if (Chip::cutsSum(steps, longest))
     return absl::StrCat("sums of ", steps, " terms are cut into blocks of ", longest,
                         ", whose partial results wait in the result");

@@ -204,7 +204,7 @@ void LoopWriter::write(LoopOp loop, const PlannedGraph& body, const LoopMemory& 
   // The body's steps are written once; the runtime repeats them.
   table.set_first_step(plan.steps_size());
   table.set_last_step(plan.steps_size() + body.plan.steps_size());
-  table.set_most_iterations(std::max<int64_t>(loop.form().most, 0));
+  table.set_max_iterations(std::max<int64_t>(loop.form().most, 0));
   const std::vector<int> buffers = writeBuffers(loop, body, own, buffer_of, table, loops);
   *plan.add_loops() = table;
   writeSteps(body, buffers);

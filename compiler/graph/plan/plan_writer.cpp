@@ -157,6 +157,7 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
   workload->set_symbol(canonical.symbol);
   workload->set_ir(canonical.ir);
   workload->set_summary(facts.summary);
+  result_.shapes[canonical.hash] = facts.shape;
   workload->set_flops(facts.flops);
   workload->set_bytes(facts.bytes);
   // Winograd's stages run in slices of rows.
@@ -215,7 +216,7 @@ void PlanWriter::numberSteps() {
   std::vector<int> begin = {0};  // of each pending step, then the end
   for (const PendingStep& pending : pending_)
     begin.push_back(begin.back() + (pending.loop ? body_of_.at(pending.loop)->plan.steps_size() : 1));
-  for (v1::ArenaPlace& place : *result_.plan.mutable_arena()) {
+  for (v1::ArenaAllocation& place : *result_.plan.mutable_arena()) {
     const auto last = static_cast<size_t>(place.last_step());
     place.set_first_step(begin[static_cast<size_t>(place.first_step())]);
     // A loop's buffers live until its last step.

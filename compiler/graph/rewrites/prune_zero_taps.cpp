@@ -173,7 +173,8 @@ class Divider {
       // Such a part would otherwise lose a faster algorithm: its direct price does not count.
       if (inWinogradsDomain(*part.taps)) points *= kInWinogradsDomain;
     }
-    return (2 * points / chip_.operationsPerSecond()) + chip_.seconds(chip_.prices().steps().phase_cycles());
+    return (2 * points / chip_.operationsPerSecond()) +
+           chip_.seconds(chip_.costParameters().overheads().phase_cycles());
   }
   bool inWinogradsDomain(llvm::ArrayRef<Taps> taps) const {
     const bool square = taps.size() == 2 && llvm::all_of(taps, [](const Taps& each) { return each.count() == 3; });

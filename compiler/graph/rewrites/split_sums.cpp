@@ -149,7 +149,7 @@ class SplitPrices {
     // Additions to one vector depend on each other, so few vectors do not use the full bandwidth.
     const double alone = static_cast<double>(4 * chip.lanes()) / chip.multiplyAddLatency();
     pieces_ = piecesOf(std::clamp<int64_t>(static_cast<int64_t>(std::ceil(level.bytes_per_cycle / alone)), 1,
-                                           std::max<int64_t>(1, chip.prices().tiles().sums())));
+                                           std::max<int64_t>(1, chip.costParameters().tiles().sums())));
   }
 
   /// Pieces of the results that cores can share without leaving lanes idle.
@@ -159,10 +159,10 @@ class SplitPrices {
   /// The cost of phases and partial results.
   double costOf(int64_t parts) const {
     const double bytes = static_cast<double>(parts * tensorBytes(op_.getResult(0).getType()));
-    const double passes = chip_.prices().memory().written_passes() + 1;
+    const double passes = chip_.costParameters().memory().transfers_per_written_line() + 1;
     const double rate = chip_.bytesPerSecond(chip_.levelHolding(bytes)) * 1e-6;
     const double phases = sum_.steps % parts == 0 ? 1 : 2;
-    return phases * 1e6 * chip_.seconds(chip_.prices().steps().phase_cycles()) +
+    return phases * 1e6 * chip_.seconds(chip_.costParameters().overheads().phase_cycles()) +
            passes * bytes / rate * busiest(ceilDiv(sum_.results, chip_.lanes()));
   }
   /// Returns the number of parts with the least time; 1: not split.
@@ -373,8 +373,8 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
     const double whole = prices.whole(), split = prices.inParts(told);
     decision.set_cost(parts > 1 ? split : whole);
     decision.set_alternative_cost(parts > 1 ? whole : split);
-    made.set_price_us(decision.cost());
-    made.set_error(chip.prices().gains().slices_share());
+    made.set_cost_us(decision.cost());
+    made.set_error(chip.costParameters().gains().slices_share());
     addAlternative(made, parts > 1 ? kWhole : absl::StrCat(told), decision.alternative_cost());
     decision.set_reason(
         absl::StrFormat("%d results of sums of %d steps are %d pieces for %d cores: whole %.1f us, in %d parts %.1f "

@@ -153,7 +153,7 @@ void stack(llvm::ArrayRef<Member> row) {
 int stackProducts(mlir::func::FuncOp main, const Chip& chip) {
   llvm::SmallVector<llvm::SmallVector<Member>> rows;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
-    const auto member = memberOf(op, chip.prices().products().stacked_rows());
+    const auto member = memberOf(op, chip.costParameters().products().max_merged_rows());
     if (!member) continue;
     auto* row = llvm::find_if(rows, [&](const auto& other) { return together(other.front(), *member); });
     if (row == rows.end()) {

@@ -212,8 +212,8 @@ void FusionChooser::addPrices(int at, v1::Choice& made) const {
   const v1::FusionProfit& profit = offer.decision.profit();
   made.set_subject(offer.choice.subject());
   made.set_error(offer.error);
-  made.set_price_us(isTaken(at) ? profit.fused_us() : profit.apart_us());
-  if (isTaken(at)) return addAlternative(made, kApart, profit.apart_us());
+  made.set_cost_us(isTaken(at) ? profit.fused_us() : profit.separate_us());
+  if (isTaken(at)) return addAlternative(made, kApart, profit.separate_us());
   if (!offer.possible) return;
   std::set<int> displaced;
   // The alternative price adds back the gain of the candidates that would be displaced.
@@ -221,7 +221,7 @@ void FusionChooser::addPrices(int at, v1::Choice& made) const {
     if (taken_by_[group] >= 0) displaced.insert(taken_by_[group]);
   double price = profit.fused_us();
   for (const int other : displaced)
-    price += offers_[other].decision.profit().apart_us() - offers_[other].decision.profit().fused_us();
+    price += offers_[other].decision.profit().separate_us() - offers_[other].decision.profit().fused_us();
   addAlternative(made, kFused, price);
 }
 

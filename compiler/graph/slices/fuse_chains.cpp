@@ -334,7 +334,7 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   const double fused = decision.slices ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
   v1::FusionProfit& profit = *shown.mutable_profit() = profitOfOne(graph_, candidate.groups, fusion::peakOf(chip_));
   profit.set_fused_us(fused);
-  profit.set_apart_us(apart);
+  profit.set_separate_us(apart);
   shown.set_cost(apart);
   shown.set_alternative_cost(fused);
   if (!offer.wanted) return;

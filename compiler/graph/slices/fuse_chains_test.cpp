@@ -570,7 +570,7 @@ TEST_F(FuseChainsTest, AChainsProfitIsAtMostWhatThePeakAllows) {
   // The matrix of weights is written and read twice: softmax is a separate step.
   EXPECT_EQ(profit.saved_bytes(), 4.0 * 384 * 256 * 4 * 4);
   EXPECT_EQ(profit.saved_launches(), 2);
-  EXPECT_GT(profit.apart_us(), profit.fused_us());
+  EXPECT_GT(profit.separate_us(), profit.fused_us());
   EXPECT_EQ(planned.plan.workloads(0).fusion().kind(), "Many+Many");
 }
 

@@ -97,7 +97,7 @@ fusion::PeakMachine Repeater::likelyMachine(mlir::Value value) const {
   const Chip::Level& level = chip_.levelHolding(2 * bytes);
   // The value is read from where it fits, which each core does on its own or shares.
   likely.bytes_per_second = chip_.bytesPerSecond(level) * (level.isShared() ? 1 : chip_.cores());
-  likely.flops_per_second *= chip_.prices().gains().repeated_peak_share();
+  likely.flops_per_second *= chip_.costParameters().gains().repeated_peak_share();
   return likely;
 }
 

@@ -153,13 +153,13 @@ Surroundings StageMovement::surroundingsOf(int stages) const {
 }
 
 double StageMovement::cycles(bool turned, bool in_slices) const {
-  const v1::Prices::Copies& prices = chip_.prices().copies();
-  if (in_slices) return turned ? prices.slice_turn_cycles() : prices.slice_copy_cycles();
-  return turned ? prices.turn_cycles() : prices.copy_cycles();
+  const v1::CostParameters::Copies& parameters = chip_.costParameters().copies();
+  if (in_slices) return turned ? parameters.slice_transpose_cycles() : parameters.slice_copy_cycles();
+  return turned ? parameters.transpose_cycles() : parameters.copy_cycles();
 }
 
 Price StageMovement::price(const Surroundings& at, const Form& form) const {
-  const v1::Prices::Steps& steps = chip_.prices().steps();
+  const v1::CostParameters::Overheads& steps = chip_.costParameters().overheads();
   const RankedTensorType made = typeOf(groups_[at.stages].results[0]);
   const auto rows = static_cast<double>(at.slice_rows);
   const auto slices = static_cast<double>(made.getDimSize(0) * ceilDiv(made.getDimSize(at.rows), at.slice_rows));
@@ -222,7 +222,7 @@ FusionCandidate StageMovement::offer(const Surroundings& at, const Form& form) {
 
   const Price price = this->price(at, form);
   const double apart = price.apart * 1e6, slices = price.slices * 1e6;
-  offer.error = chip_.prices().gains().regions_share();
+  offer.error = chip_.costParameters().gains().regions_share();
   // The gain must exceed the error that such prices usually have.
   offer.gain_us = (apart * (1 - offer.error)) - slices;
   const bool pays = offer.gain_us > 0;
@@ -236,7 +236,7 @@ FusionCandidate StageMovement::offer(const Surroundings& at, const Form& form) {
   decision.set_alternative_cost(slices);
   v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, offer.groups, fusion::peakOf(chip_));
   profit.set_fused_us(slices);
-  profit.set_apart_us(apart);
+  profit.set_separate_us(apart);
   std::string reason =
       absl::StrFormat("what is moved %s the stages takes %.1f us in their slices of %d rows, in %s of its own %.1f us",
                       form.before && form.behind ? "before and behind" : (form.before ? "before" : "behind"), slices,

@@ -152,7 +152,7 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
   decision.set_alternative_cost(region.seconds * 1e6);
   v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, region.nodes, fusion::peakOf(chip_));
   profit.set_fused_us(region.seconds * 1e6);
-  profit.set_apart_us(apart * 1e6);
+  profit.set_separate_us(apart * 1e6);
   std::string reason = absl::StrFormat(
       "%d groups in %d slices of %s in %s take %.1f us and move %.2f MB, one by one %.1f us and %.2f MB",
       region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), chip_.level(region.level).name,
@@ -168,7 +168,7 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
   // Below this share a gain is within the error of the prices.
   const double gain = 1 - region.seconds / apart;
   // The region must also move less, because these prices model less of a node than those of chains.
-  const double least = chip_.prices().gains().regions_share();
+  const double least = chip_.costParameters().gains().regions_share();
   const bool pays = gain >= least && region.traffic_bytes < bytes;
   offer.gain_us = (apart * (1 - least) - region.seconds) * 1e6;
   absl::StatusOr<Group> group = merged(region, bytes);

@@ -467,11 +467,11 @@ constexpr char kAlgorithmChoice[] = "algorithm";
 
 void addPrices(v1::Choice& made, const Comparison& all, double error) {
   made.set_error(error);
-  const auto add = [&](const std::string& name, double price_us) {
+  const auto add = [&](const std::string& name, double cost_us) {
     if (name == made.choice()) {
-      made.set_price_us(price_us);
+      made.set_cost_us(cost_us);
     } else {
-      addAlternative(made, name, price_us);
+      addAlternative(made, name, cost_us);
     }
   };
   add(kDirect, all.direct);
@@ -490,7 +490,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
   const WinogradCostModel prices(chip, static_cast<double>(weightsBytes(main)));
   const llvm::ArrayRef<WinogradAlgorithm> algorithms = winogradAlgorithms();
   // Direct convolutions of bf16 use an instruction that adds groups, if there is one.
-  const double most = 1 - chip.prices().gains().winograd_share();
+  const double most = 1 - chip.costParameters().gains().winograd_share();
   const auto tiles = LayoutCost(chip).tilesOf(16);
   const double faster = std::max(tiles ? tiles->speed : 1.0, static_cast<double>(groupOf(chip.dotProducts(), 16)));
   std::vector<Way> ways;
@@ -525,7 +525,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
 WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, fusion::Merging merging,
                              const UsedRowAnalysis* rows) {
   WinogradReport report;
-  const double error = chip.prices().gains().winograd_share();
+  const double error = chip.costParameters().gains().winograd_share();
   std::vector<Way> ways = waysOf(main, chip, choices, rows);
   const auto rewrite = [&](Way& way) {
     Writer(way.candidate, way.algorithm(), way.price().slice_rows, report.rewritten++)

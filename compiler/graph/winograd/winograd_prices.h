@@ -51,7 +51,7 @@ class WinogradCostModel {
   void considerSlices(const ConvolutionShape& shape, const WinogradAlgorithm& algorithm, WinogradCost& price) const;
 
   double cyclesPerUs() const { return chip_.hertz() * 1e-6; }
-  double phaseUs() const { return chip_.prices().steps().phase_cycles() / cyclesPerUs(); }
+  double phaseUs() const { return chip_.costParameters().overheads().phase_cycles() / cyclesPerUs(); }
   /// Returns the time of `operations` at the rate of long products.
   double arithmeticUs(double operations) const;
   /// Returns the time to read weights once, panel by panel. `growth`: the growth of all layers' weights.

@@ -129,7 +129,7 @@ class BetweenPlanes : public PlanTest {
     target_ = smallCache();
     target_.mutable_units(0)->set_frequency_ghz(2.7);
     // The test's tensors are small: fixed costs of steps would dominate.
-    v1::Prices::Steps& steps = *target_.mutable_prices()->mutable_steps();
+    v1::CostParameters::Overheads& steps = *target_.mutable_cost_parameters()->mutable_overheads();
     steps.set_nest_cycles(0);
     steps.set_run_cycles(0);
   }
@@ -322,7 +322,7 @@ TEST_F(PlanTest, SlicesAndWinogradsDomainAreOneChoice) {
     // Decided separately, it would be the other way: a tune job measures both.
     ASSERT_EQ(choice.alternatives_size(), 2);
     EXPECT_EQ(choice.alternatives(1).choice(), "winograd-4x4");
-    EXPECT_LT(choice.alternatives(1).price_us(), choice.price_us());
+    EXPECT_LT(choice.alternatives(1).cost_us(), choice.cost_us());
   }
   EXPECT_EQ(settledOf(reportOf(true, fusion::Merging::kNever)).second.choice(), "winograd-4x4") << "no slices";
 }
@@ -353,10 +353,10 @@ constexpr double kLargeNetwork = 1e9;  // bytes of all weights
 
 TEST(WinogradCostModel, MoreChannelsPayMore) {
   const Chip chip(serverCore());
-  const WinogradCostModel prices(chip, kLargeNetwork);
+  const WinogradCostModel costs(chip, kLargeNetwork);
   auto gain = [&](int64_t channels, int64_t size) {
     const ConvolutionShape shape{1, channels, channels, size, size};
-    return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[1]).total();
+    return costs.direct(shape) / costs.of(shape, winogradAlgorithms()[1]).total();
   };
   EXPECT_LT(gain(16, 56), gain(64, 56));
   EXPECT_LT(gain(64, 56), gain(128, 56));
@@ -369,8 +369,8 @@ TEST(WinogradCostModel, WeightsOfASmallNetworkAreNear) {
   const Chip chip(serverCore());
   const ConvolutionShape shape{1, 64, 64, 8, 8};
   auto gain = [&](double weights_bytes) {
-    const WinogradCostModel prices(chip, weights_bytes);
-    return prices.direct(shape) / prices.of(shape, winogradAlgorithms()[0]).total();
+    const WinogradCostModel costs(chip, weights_bytes);
+    return costs.direct(shape) / costs.of(shape, winogradAlgorithms()[0]).total();
   };
   EXPECT_LT(gain(kLargeNetwork), 1);
   EXPECT_GT(gain(64 * 64 * 36), 1.1);

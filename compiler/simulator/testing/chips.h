@@ -15,8 +15,8 @@ inline std::string madeUpChip() {
   return R"(
     name: "made-up" family: SPATIAL
     memory { name: "near" capacity_bytes: 512 bandwidth_bytes_per_cycle: 16 shared_by: 1 alignment_bytes: 8 energy_pj_per_byte: 0.5 }
-    memory { name: "sums" capacity_bytes: 768 bandwidth_bytes_per_cycle: 16 shared_by: 1 alignment_bytes: 8 beside_inner: true }
-    memory { name: "way-out" capacity_bytes: 160 bandwidth_bytes_per_cycle: 8 shared_by: 1 alignment_bytes: 4 beside_inner: true }
+    memory { name: "sums" capacity_bytes: 768 bandwidth_bytes_per_cycle: 16 shared_by: 1 alignment_bytes: 8 peer_of_inner: true }
+    memory { name: "way-out" capacity_bytes: 160 bandwidth_bytes_per_cycle: 8 shared_by: 1 alignment_bytes: 4 peer_of_inner: true }
     memory { name: "far" capacity_bytes: 2048 bandwidth_bytes_per_cycle: 8 shared_by: 1 alignment_bytes: 8 energy_pj_per_byte: 2 }
     memory { name: "DRAM" bandwidth_bytes_per_cycle: 4 write_bandwidth_bytes_per_cycle: 2 shared_by: 1 energy_pj_per_byte: 60 }
     units { name: "engine" count: 3 lanes: 32 frequency_ghz: 1 ops_per_cycle: 64 }
