@@ -66,7 +66,7 @@ absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::find(const std:
 absl::StatusOr<std::shared_ptr<const v1::Target>> TargetCatalog::resolve(const std::string& project,
                                                                          const v1::TargetRef& ref) {
   if (ref.has_inline_()) {
-    TESSERA_RETURN_IF_ERROR(compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_())));
+    TESSERA_RETURN_IF_ERROR(compiler::statusOfProblems(ref.inline_().name(), compiler::validateTarget(ref.inline_())));
     return std::make_shared<const v1::Target>(ref.inline_());
   }
   TESSERA_RETURN_IF_ERROR(checkText("compile.target.name", ref.name(), Limits::kMaxNameLength, false));
@@ -96,7 +96,7 @@ absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQ
 }
 
 absl::StatusOr<v1::RegisterTargetResponse> TargetCatalog::add(const std::string& project, const v1::Target& target) {
-  TESSERA_RETURN_IF_ERROR(compiler::problemStatus(target.name(), compiler::validateTarget(target)));
+  TESSERA_RETURN_IF_ERROR(compiler::statusOfProblems(target.name(), compiler::validateTarget(target)));
   v1::RegisterTargetResponse response;
   response.set_hash(compiler::targetHash(target));
   const auto taken = [&] {

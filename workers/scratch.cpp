@@ -53,7 +53,7 @@ FolderPool::~FolderPool() {
   for (const std::string& path : paths_) fs::remove_all(path, ignored);
 }
 
-void FolderPool::take(const std::string& path) {
+void FolderPool::recycle(const std::string& path) {
   std::error_code ignored;  // leftovers are deleted at the next start
   if (!emptied(path)) {
     fs::remove_all(path, ignored);
@@ -63,7 +63,7 @@ void FolderPool::take(const std::string& path) {
   paths_.push_back(path);
 }
 
-std::optional<std::string> FolderPool::give() {
+std::optional<std::string> FolderPool::acquire() {
   const std::lock_guard lock(mutex_);
   while (!paths_.empty()) {
     std::string path = std::move(paths_.back());
@@ -74,7 +74,7 @@ std::optional<std::string> FolderPool::give() {
 }
 
 AttemptFolder::~AttemptFolder() {
-  if (!path_.empty()) spare_->take(path_);
+  if (!path_.empty()) spare_->recycle(path_);
 }
 
 absl::Status AttemptFolder::giveTo(int64_t uid, int64_t gid) const {
@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Scratch>> Scratch::open(const std::string& root) 
 }
 
 absl::StatusOr<AttemptFolder> Scratch::newAttempt() {
-  if (auto spare = spare_->give()) return AttemptFolder(*std::move(spare), spare_);
+  if (auto spare = spare_->acquire()) return AttemptFolder(*std::move(spare), spare_);
   AttemptFolder folder(absl::StrCat(attemptsFolder(), "/", next_++), spare_);
   for (const char* part : kParts) {
     const std::string path = folder.path() + part;

@@ -20,9 +20,9 @@ class FolderPool {
   ~FolderPool();
   /// Adds the folder at `path` to the pool, emptied. If a task changed its structure or permissions, deletes it
   /// instead.
-  void take(const std::string& path);
+  void recycle(const std::string& path);
   /// Removes a folder from the pool and returns its path; nothing if the pool is empty.
-  std::optional<std::string> give();
+  std::optional<std::string> acquire();
 
  private:
   std::mutex mutex_;

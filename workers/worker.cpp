@@ -16,7 +16,7 @@ namespace {
 
 // A server that answers "nothing to do" without having waited is not asked again at once.
 constexpr Milliseconds kShortAnswer{50};
-constexpr Milliseconds kSpareTime{3'000};  // time in addition to the poll before a call counts as stuck
+constexpr Milliseconds kSpareTime{3'000};  // time in addition to lease_wait before a call counts as stuck
 
 }  // namespace
 
@@ -113,11 +113,11 @@ void Worker::logTrouble(const std::string& trouble) {
   const std::lock_guard lock(trouble_mutex_);
   const auto now = Clock::now();
   if (trouble.empty()) {
-    if (trouble_told_) spdlog::info("this worker accepts tasks again");
-    trouble_told_.reset();
-  } else if (!trouble_told_ || now - *trouble_told_ >= kAgain) {
+    if (trouble_logged_) spdlog::info("this worker accepts tasks again");
+    trouble_logged_.reset();
+  } else if (!trouble_logged_ || now - *trouble_logged_ >= kAgain) {
     spdlog::error("this worker accepts no tasks: {}", trouble);
-    trouble_told_ = now;
+    trouble_logged_ = now;
   }
 }
 
@@ -129,14 +129,14 @@ bool Worker::lease(const AttemptEnvironment& environment, const Session& session
   request.set_trouble(self_check_->trouble());
   // With trouble the server responds at once, so do not ask it to wait.
   if (request.trouble().empty()) {
-    request.set_wait_us(std::chrono::microseconds(options_.poll).count());
+    request.set_wait_us(std::chrono::microseconds(options_.lease_wait).count());
   }
   logTrouble(request.trouble());
   const auto asked = std::chrono::steady_clock::now();
   absl::Status status;
   {
     // A drain waits for the response: a task that was just granted would be lost for the length of a lease.
-    CallContext context(stopping_, options_.poll + kSpareTime);
+    CallContext context(stopping_, options_.lease_wait + kSpareTime);
     status = toAbsl(environment.service.LeaseTask(context.get(), request, &response));
   }
   if (status.ok() && response.has_lease()) {

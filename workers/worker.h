@@ -28,7 +28,7 @@ struct WorkerOptions {
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
   /// How long the server holds a lease request when it has no task. Draining an idle worker takes up to this time.
-  Milliseconds poll{2'000};
+  Milliseconds lease_wait{2'000};
 };
 
 /// The lease loop. Each slot has one thread, which leases and executes tasks.
@@ -59,7 +59,7 @@ class Worker {
   std::unique_ptr<SelfCheck> self_check_;  ///< for the scratch folder that run() opens
   std::atomic<int> exit_code_{0};
   std::mutex trouble_mutex_;
-  std::optional<std::chrono::steady_clock::time_point> trouble_told_;
+  std::optional<std::chrono::steady_clock::time_point> trouble_logged_;
 };
 
 }  // namespace tessera::worker

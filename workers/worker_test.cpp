@@ -52,7 +52,7 @@ class WorkerTest : public testing::Test {
     options.scratch = temporary_.path() + "/scratch";
     options.cache_bytes = 1 << 20;
     options.min_free_bytes = min_free_bytes;
-    options.poll = Milliseconds(100);
+    options.lease_wait = Milliseconds(100);
     options.runner.binary = program_;
     options.runner.build = "test";
     options.runner.kill_grace = Milliseconds(100);

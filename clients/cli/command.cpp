@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Channel>> CommandLine::connect(std::chrono::milli
     shown.token_file = absl::StrCat(data_folder, "/operator.token");
   }
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Channel> channel, Channel::open(address, shown));
-  channel->setServerEndedCheck(ended);
+  channel->setServerEndedCheck(check_service);
   if (!json && !quiet) {
     channel->setUnreachableCallback([address](std::chrono::milliseconds patience) {
       std::cerr << "\ntessera: the server at " << address << " does not answer; waiting for it, "

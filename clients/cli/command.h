@@ -17,8 +17,9 @@ namespace tessera::client {
 struct CommandLine {
   CLI::App app{"Tessera: a compiler as a service for tensor programs", "tessera"};
   std::string server;
-  std::string data_folder;              ///< data folder of a local tesserad; calls go to it with an operator's token
-  std::function<absl::Status()> ended;  ///< for a service that this command started, see Channel::setServerEndedCheck
+  std::string data_folder;  ///< data folder of a local tesserad; calls go to it with an operator's token
+  std::function<absl::Status()>
+      check_service;  ///< for a service that this command started, see Channel::setServerEndedCheck
   Identity identity;
   bool json = false;
   bool quiet = false;

@@ -217,7 +217,7 @@ std::vector<std::string> fusionCells(const v1::FusionProfit& profit) {
           priced(profit.separate_us())};
 }
 
-std::vector<std::string> openChoiceHeader() { return {"KIND", "CHOSEN", "PRICE us", "OTHER us", "OTHER", "WHERE"}; }
+std::vector<std::string> openChoiceHeader() { return {"KIND", "CHOSEN", "COST us", "OTHER us", "OTHER", "WHERE"}; }
 
 std::vector<std::string> openChoiceCells(const v1::AmbiguousChoice& open) {
   const v1::Choice& first = open.choices(0);

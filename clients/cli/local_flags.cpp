@@ -15,7 +15,7 @@ absl::StatusOr<std::unique_ptr<LocalService>> LocalFlags::start(CommandLine& lin
   auto service = LocalService::start(data_folder, workers);
   if (service.ok()) {
     line.server = (*service)->address();
-    line.ended = [running = service->get()] { return running->ended(); };
+    line.check_service = [running = service->get()] { return running->check(); };
   }
   return service;
 }

@@ -144,7 +144,7 @@ absl::Status LocalService::waitUntilReady() {
       found_ = child_ == 0;
       return absl::OkStatus();
     }
-    TESSERA_RETURN_IF_ERROR(ended());
+    TESSERA_RETURN_IF_ERROR(check());
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   } while (std::chrono::steady_clock::now() < give_up);
   return absl::DeadlineExceededError(
@@ -201,7 +201,7 @@ absl::Status LocalService::whyItEnded(int wait_status) const {
                    logIn(folder_), "; run this again, acknowledged work is kept in ", folder_.string()));
 }
 
-absl::Status LocalService::ended() {
+absl::Status LocalService::check() {
   const std::lock_guard lock(mutex_);
   int status = 0;
   if (child_ > 0 && waitpid(child_, &status, WNOHANG) == child_) {

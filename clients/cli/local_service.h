@@ -23,7 +23,7 @@ std::string serverBinary();
 /// started on a Unix socket in the folder, and drained when this object is destroyed or this process ends in any way,
 /// such as by a signal. The stored data remains, so the next command finds a warm cache.
 ///
-/// An existing service may end before this command, together with the `--local` command that started it. Then ended()
+/// An existing service may end before this command, together with the `--local` command that started it. Then check()
 /// starts a new one at the same address, where this command's job continues. Thread-safe.
 class LocalService {
  public:
@@ -38,7 +38,7 @@ class LocalService {
   /// Checks the service; restarts it if it has ended. OK while the service is alive, may be restarted by its owner, or
   /// has just been replaced. An error (with a remedy) if it will never answer. Call it repeatedly while the service
   /// does not answer.
-  absl::Status ended();
+  absl::Status check();
 
  private:
   LocalService(std::filesystem::path folder, std::string address, int workers)

@@ -107,7 +107,7 @@ void thinRanges(std::vector<DimensionSizes>& dimensions) {
     for (const DimensionSizes& each : dimensions) variants *= each.range ? static_cast<double>(each.sizes.size()) : 1;
     return variants;
   };
-  const auto isThin = [](const DimensionSizes& each) { return !each.range || each.chosen; };
+  const auto isThin = [](const DimensionSizes& each) { return !each.range || each.listed; };
   const auto isLong = [&](const DimensionSizes& each) { return !isThin(each) && each.sizes.size() > 2; };
   for (size_t apart = 2; product() > kMaxRangeVariants && std::any_of(dimensions.begin(), dimensions.end(), isLong);
        ++apart) {
@@ -180,7 +180,7 @@ absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
   DimensionSizes parsed{.name = text.substr(0, equals), .sizes = sizesOfRange(text.substr(equals + 1))};
   if (parsed.sizes.empty()) {
     parsed.sizes = chosenSizes(text.substr(equals + 1));
-    parsed.chosen = !parsed.sizes.empty();
+    parsed.listed = !parsed.sizes.empty();
   }
   parsed.range = !parsed.sizes.empty();
   for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), ',')) {

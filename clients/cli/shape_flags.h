@@ -19,7 +19,7 @@ struct DimensionSizes {
   std::string name;
   std::vector<int64_t> sizes;
   bool range = false;   ///< the variant of each size also runs all smaller sizes
-  bool chosen = false;  ///< the user listed the sizes of the range ("..8,..64"), so that none may be dropped
+  bool listed = false;  ///< the user listed the sizes of the range ("..8,..64"), so that none may be dropped
 };
 
 /// Parses the value of --dim:

@@ -80,7 +80,7 @@ int showDescribed(const CommandLine& line, const std::string& name) {
   rows.clear();
   for (const compiler::CostParameterText& price : compiler::costParametersOf(*target))
     rows.push_back({price.field, price.value, price.own ? "description" : "family"});
-  std::cout << "\n" << commented(table({"PRICE", "VALUE", "FROM"}, rows));
+  std::cout << "\n" << commented(table({"PARAMETER", "VALUE", "FROM"}, rows));
   return kExitOk;
 }
 

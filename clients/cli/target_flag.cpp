@@ -53,7 +53,8 @@ absl::StatusOr<v1::Target> describedTarget(const CommandLine& line, const std::s
   if (const v1::Target* builtin = compiler::findBuiltinTarget(flag)) return *builtin;
   TESSERA_ASSIGN_OR_RETURN(v1::TargetRef ref, resolveTarget(flag));
   if (ref.has_inline_()) {
-    const absl::Status status = compiler::problemStatus(ref.inline_().name(), compiler::validateTarget(ref.inline_()));
+    const absl::Status status =
+        compiler::statusOfProblems(ref.inline_().name(), compiler::validateTarget(ref.inline_()));
     return status.ok() ? absl::StatusOr<v1::Target>(std::move(*ref.mutable_inline_())) : status;
   }
   TESSERA_ASSIGN_OR_RETURN(auto channel, line.connect());

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/artifact/grid_bounds.h"
-#include "compiler/artifact/written_extents.h"
+#include "compiler/artifact/write_bounds.h"
 #include "compiler/codegen/target_machine.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/runtime/tessera.h"
@@ -42,12 +42,12 @@ class Tables {
     tensor_ = llvm::StructType::get(pointer_, i32, i32, pointer_, i64, pointer_);
     buffer_ = llvm::StructType::get(i32, i32, i64, i64);
     phase_ = llvm::StructType::get(pointer_, i64);
-    cut_ = llvm::StructType::get(i32, i32, i64, i64, i64, i64, i64);
+    grid_bound_ = llvm::StructType::get(i32, i32, i64, i64, i64, i64, i64);
     term_ = llvm::StructType::get(i32, i32, i64, i64, i64, i64);
-    reach_ = llvm::StructType::get(i32, i32, i64, pointer_);
+    write_bound_ = llvm::StructType::get(i32, i32, i64, pointer_);
     step_ = llvm::StructType::get(pointer_, pointer_, pointer_, i32, i32, pointer_, i64, i64, i64, i32, i32, pointer_,
                                   pointer_, i32, i32);
-    place_ = llvm::StructType::get(i64, i64, i32, i32);
+    allocation_ = llvm::StructType::get(i64, i64, i32, i32);
     dimension_ = llvm::StructType::get(pointer_, i64);
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
@@ -120,7 +120,7 @@ class Tables {
   }
 
   Constant* variantEntry(const v1::Plan& plan) {
-    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps, places, loops;
+    std::vector<Constant*> dimensions, inputs, outputs, buffers, steps, allocations, loops;
     for (const v1::DimensionBinding& dimension : plan.dimensions()) {
       dimensions.push_back(llvm::ConstantStruct::get(dimension_, {string(dimension.name()), int64(dimension.size())}));
     }
@@ -132,8 +132,9 @@ class Tables {
       steps.push_back(stepEntry(plan, plan.steps(s), iterations[static_cast<size_t>(s)]));
     for (const v1::StepLoop& loop : plan.loops()) loops.push_back(loopEntry(loop));
     for (const v1::ArenaAllocation& place : plan.arena()) {
-      places.push_back(llvm::ConstantStruct::get(place_, {int64(place.offset()), int64(place.size_bytes()),
-                                                          int32(place.first_step()), int32(place.last_step())}));
+      allocations.push_back(llvm::ConstantStruct::get(
+          allocation_,
+          {int64(place.offset()), int64(place.size_bytes()), int32(place.first_step()), int32(place.last_step())}));
     }
     return llvm::ConstantStruct::get(variant_,
                                      {table(dimension_, dimensions),
@@ -143,7 +144,7 @@ class Tables {
                                       table(step_, steps),
                                       table(extent_, runtimeExtents(plan)),
                                       table(refused_, refusedSizes(plan)),
-                                      table(place_, places),
+                                      table(allocation_, allocations),
                                       table(loop_, loops),
                                       table(pointer_, faultMessages(plan)),
                                       int32(plan.dimensions_size()),
@@ -219,23 +220,23 @@ class Tables {
     std::vector<Constant*> operands;
     for (int32_t index : step.operands()) operands.push_back(int32(index));
     const v1::KernelInfo& kernel = *kernels_[workload];
-    std::vector<Constant*> grid_bounds, written_extents;
-    const std::vector<Cut> all = gridBoundsOf(plan, step, kernel);
-    for (const Cut& cut : all) {
-      grid_bounds.push_back(
-          llvm::ConstantStruct::get(cut_, {int32(cut.phase), int32(cut.ranges), int64(cut.count), int64(cut.inner),
-                                           int64(cut.numerator), int64(cut.denominator), int64(cut.slack)}));
+    std::vector<Constant*> grid_bounds, write_bounds;
+    const std::vector<GridBound> all = gridBoundsOf(plan, step, kernel);
+    for (const GridBound& bound : all) {
+      grid_bounds.push_back(llvm::ConstantStruct::get(
+          grid_bound_, {int32(bound.phase), int32(bound.ranges), int64(bound.count), int64(bound.inner),
+                        int64(bound.numerator), int64(bound.denominator), int64(bound.slack)}));
     }
-    for (const WrittenExtent& reach : writtenExtentsOf(plan, step, kernel, all)) {
+    for (const WriteBound& bound : writeBoundsOf(plan, step, kernel, all)) {
       std::vector<Constant*> terms;
-      for (const WrittenExtent::Term& term : reach.terms) {
+      for (const WriteBound::Term& term : bound.terms) {
         terms.push_back(
-            llvm::ConstantStruct::get(term_, {int32(term.cut), int32(0), int64(term.numerator), int64(term.denominator),
-                                              int64(term.bytes), int64(term.most)}));
+            llvm::ConstantStruct::get(term_, {int32(term.grid_bound), int32(0), int64(term.numerator),
+                                              int64(term.denominator), int64(term.bytes), int64(term.most)}));
       }
-      written_extents.push_back(llvm::ConstantStruct::get(
-          reach_,
-          {int32(reach.operand), int32(static_cast<int64_t>(terms.size())), int64(reach.base), table(term_, terms)}));
+      write_bounds.push_back(llvm::ConstantStruct::get(
+          write_bound_,
+          {int32(bound.operand), int32(static_cast<int64_t>(terms.size())), int64(bound.base), table(term_, terms)}));
     }
     return llvm::ConstantStruct::get(
         step_,
@@ -243,8 +244,8 @@ class Tables {
          int32(kernel.phases_size()), int32(step.operands_size()), table(llvm::Type::getInt32Ty(context_), operands),
          int64(flops > INT64_MAX / iterations ? INT64_MAX : flops * iterations), int64(kernel.workspace_bytes()),
          int64(kernel.scratch_bytes()), int32(kernel.num_results()), int32(static_cast<int64_t>(grid_bounds.size())),
-         table(cut_, grid_bounds), table(reach_, written_extents), int32(static_cast<int64_t>(written_extents.size())),
-         int32(0)});
+         table(grid_bound_, grid_bounds), table(write_bound_, write_bounds),
+         int32(static_cast<int64_t>(write_bounds.size())), int32(0)});
   }
   /// In the order of the inputs.
   std::vector<Constant*> fixedInputs() {
@@ -297,8 +298,8 @@ class Tables {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
-  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *cut_, *term_, *reach_, *place_, *dimension_, *fixed_input_,
-      *extent_, *refused_, *variant_, *carried_, *scan_, *loop_;
+  llvm::StructType *tensor_, *buffer_, *phase_, *step_, *grid_bound_, *term_, *write_bound_, *allocation_, *dimension_,
+      *fixed_input_, *extent_, *refused_, *variant_, *carried_, *scan_, *loop_;
   std::vector<Constant*> phases_;  // per workload
 };
 

@@ -189,7 +189,7 @@ int64_t pointsOf(const Walk& walk) {
   return points;
 }
 
-std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers& rows) {
+std::optional<GridBound> gridBoundOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers& rows) {
   std::vector<std::vector<Candidate>> candidates;
   bool same_grid = true;
   for (const Walk& walk : phase.walks()) {
@@ -201,39 +201,39 @@ std::optional<Cut> cutOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers
   // One level that all walks have.
   for (const Candidate& first : candidates[0]) {
     if (!same_grid) break;
-    Cut cut{.count = first.count,
-            .inner = first.inner,
-            .numerator = first.numerator,
-            .denominator = first.denominator,
-            .slack = first.slack};
+    GridBound bound{.count = first.count,
+                    .inner = first.inner,
+                    .numerator = first.numerator,
+                    .denominator = first.denominator,
+                    .slack = first.slack};
     const bool shared = std::all_of(candidates.begin(), candidates.end(), [&](const auto& others) {
       const auto other = std::find_if(others.begin(), others.end(), [&](const Candidate& each) {
         return each.count == first.count && each.inner == first.inner;
       });
       if (other == others.end()) return false;
-      raise(cut, {other->numerator, other->denominator, other->slack});
+      raise(bound, {other->numerator, other->denominator, other->slack});
       return true;
     });
-    if (shared) return cut;
+    if (shared) return bound;
   }
   // Concurrent nests (Para), each bounded in its first dimension: the share of the grid that the most demanding nest
   // needs, rounded up.
-  Cut cut{.count = phase.grid(), .numerator = 0};
+  GridBound bound{.count = phase.grid(), .numerator = 0};
   for (const auto& each : candidates) {
     const Candidate& first = each[0];
     if (first.outer != 1 || first.numerator > kMostFactor / phase.grid()) return std::nullopt;
-    raise(cut, {.numerator = phase.grid() * first.numerator,
-                .denominator = first.count * first.denominator,
-                .slack = ceilDiv(phase.grid() * (first.slack * first.denominator + first.denominator - 1),
-                                 first.count * first.denominator)});
+    raise(bound, {.numerator = phase.grid() * first.numerator,
+                  .denominator = first.count * first.denominator,
+                  .slack = ceilDiv(phase.grid() * (first.slack * first.denominator + first.denominator - 1),
+                                   first.count * first.denominator)});
   }
-  return cut;
+  return bound;
 }
 
 }  // namespace
 
-std::vector<Cut> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel) {
-  std::vector<Cut> grid_bounds;
+std::vector<GridBound> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, const v1::KernelInfo& kernel) {
+  std::vector<GridBound> grid_bounds;
   std::set<uint32_t> all;
   for (const v1::Step::Rows& rows : step.rows()) all.insert(rangesOf(rows));
   for (const uint32_t ranges : all) {
@@ -241,18 +241,18 @@ std::vector<Cut> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, const 
     if (!rows.coversResults(kernel.num_results())) continue;
     for (int p = 0; p < kernel.phases_size(); ++p) {
       for (const Walk& walk : kernel.phases(p).walks()) rows.learn(walk);
-      std::optional<Cut> cut = cutOf(kernel.phases(p), rows);
-      if (!cut || cut->numerator > kMostFactor / rows.most() || cut->denominator > kMostFactor) continue;
-      cut->phase = p;
-      cut->ranges = ranges;
-      grid_bounds.push_back(*cut);
+      std::optional<GridBound> bound = gridBoundOf(kernel.phases(p), rows);
+      if (!bound || bound->numerator > kMostFactor / rows.most() || bound->denominator > kMostFactor) continue;
+      bound->phase = p;
+      bound->ranges = ranges;
+      grid_bounds.push_back(*bound);
     }
   }
-  std::sort(grid_bounds.begin(), grid_bounds.end(), [](const Cut& a, const Cut& b) {
+  std::sort(grid_bounds.begin(), grid_bounds.end(), [](const GridBound& a, const GridBound& b) {
     return std::tuple(a.phase, -a.inner, a.ranges) < std::tuple(b.phase, -b.inner, b.ranges);
   });
   // If two grid bounds are of one dimension, the first one is kept.
-  const auto overlap = [](const Cut& a, const Cut& b) {
+  const auto overlap = [](const GridBound& a, const GridBound& b) {
     return a.phase == b.phase && a.inner % (b.inner * b.count) != 0;
   };
   for (size_t i = 1; i < grid_bounds.size();) {

@@ -23,21 +23,21 @@ TEST_F(Cuts, TilesOfRowsAreCutWhereverTheyAreInTheGrid) {
   Walk& product = walk(phase(6), {16, 10, 7}, {{1, 5, 2}, {0, 6, 3}});
   touch(product, 0, kRead, {7, 0, 1});
   touch(product, 1, kWritten, {10, 1, 0});
-  EXPECT_THAT(grid_bounds(), ElementsAre(Cut{.count = 3, .inner = 1, .numerator = 1, .denominator = 6}));
+  EXPECT_THAT(grid_bounds(), ElementsAre(GridBound{.count = 3, .inner = 1, .numerator = 1, .denominator = 6}));
 }
 
 TEST_F(Cuts, ALoopOverPartsOfRowsIsCutByTheirBytes) {
   Walk& elements = walk(phase(20), {160}, {{0, 8, 20}});
   touch(elements, 0, kRead, {1});
   touch(elements, 1, kWritten, {1});
-  EXPECT_THAT(grid_bounds(), ElementsAre(Cut{.count = 20, .inner = 1, .numerator = 5, .denominator = 4}));
+  EXPECT_THAT(grid_bounds(), ElementsAre(GridBound{.count = 20, .inner = 1, .numerator = 5, .denominator = 4}));
 }
 
 TEST_F(Cuts, RowsInTheMiddleAreCutWithinWhatIsOutside) {
   step_.mutable_rows(1)->set_stride(2);  // [5, 16, 2]
   Walk& nest = walk(phase(40), {5, 16, 2}, {{0, 1, 5}, {1, 2, 8}});
   touch(nest, 1, kWritten, {32, 2, 1});
-  EXPECT_THAT(grid_bounds(), ElementsAre(Cut{.count = 8, .inner = 1, .numerator = 1, .denominator = 2}));
+  EXPECT_THAT(grid_bounds(), ElementsAre(GridBound{.count = 8, .inner = 1, .numerator = 1, .denominator = 2}));
 }
 
 TEST_F(Cuts, ATemporaryHasTheRowsOfWhatItIsMadeOf) {
@@ -47,8 +47,9 @@ TEST_F(Cuts, ATemporaryHasTheRowsOfWhatItIsMadeOf) {
   Walk& quotients = walk(phase(16), {16, 10}, {{0, 1, 16}});
   touch(quotients, -1, kRead, {1, 0});
   touch(quotients, 1, kWritten, {10, 1});
-  EXPECT_THAT(grid_bounds(), ElementsAre(Cut{.count = 4, .inner = 1, .numerator = 1, .denominator = 4},
-                                         Cut{.phase = 1, .count = 16, .inner = 1, .numerator = 1, .denominator = 1}));
+  EXPECT_THAT(grid_bounds(),
+              ElementsAre(GridBound{.count = 4, .inner = 1, .numerator = 1, .denominator = 4},
+                          GridBound{.phase = 1, .count = 16, .inner = 1, .numerator = 1, .denominator = 1}));
 }
 
 TEST_F(Cuts, ATemporaryThatIsNoRowsIsComputedAsAWhole) {
@@ -90,7 +91,7 @@ TEST_F(Cuts, NestsSideBySideShareWhatTheCoarsestNeeds) {
   Walk& coarse = walk(both, {16, 10}, {{0, 8, 2}});
   touch(coarse, 0, kRead, {10, 1});
   touch(coarse, -1, kWritten, {10, 1});
-  const std::vector<Cut> found = grid_bounds();
+  const std::vector<GridBound> found = grid_bounds();
   ASSERT_EQ(found.size(), 1U);
   // For every count, the remaining part of the grid contains the rows of both.
   for (int64_t n = 1; n <= 16; ++n) {
@@ -113,7 +114,7 @@ TEST_F(Cuts, RowsOfAWindowFollowTheirOwnCount) {
     kernel_.clear_phases();
     Walk& nest = walk(phase(extents[0] / step), extents, {{0, step, extents[0] / step}});
     touch(nest, 1, kWritten, strides);
-    const std::vector<Cut> found = grid_bounds();
+    const std::vector<GridBound> found = grid_bounds();
     ASSERT_EQ(found.size(), 1U);
     for (int64_t n = 0; n <= 16; ++n) {
       const int64_t steps = std::min(
@@ -132,8 +133,9 @@ TEST_F(Cuts, PartsOfAResultSideBySideAreCutByWhatEachHas) {
   touch(front, 1, kWritten, {10, 1});
   Walk& all = walk(both, {16, 10}, {{0, 1, 16}});
   touch(all, 1, kWritten, {10, 1});
-  for (const Cut& cut : grid_bounds()) {
-    const int64_t cells = std::min(cut.count, (4 * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack);
+  for (const GridBound& bound : grid_bounds()) {
+    const int64_t cells =
+        std::min(bound.count, (4 * bound.numerator + bound.denominator - 1) / bound.denominator + bound.slack);
     EXPECT_EQ(cells, 16);
   }
 }
@@ -151,8 +153,9 @@ TEST_F(Cuts, TwoRangesCutTwoLevels) {
   Walk& nest = walk(phase(80), {16, 5, 2}, {{0, 1, 16}, {1, 1, 5}});
   touch(nest, 0, kRead, {10, 2, 1});
   touch(nest, 1, kWritten, {10, 2, 1});
-  EXPECT_THAT(grid_bounds(), ElementsAre(Cut{.count = 16, .inner = 5, .numerator = 1, .denominator = 1},
-                                         Cut{.ranges = 2, .count = 5, .inner = 1, .numerator = 1, .denominator = 1}));
+  EXPECT_THAT(grid_bounds(),
+              ElementsAre(GridBound{.count = 16, .inner = 5, .numerator = 1, .denominator = 1},
+                          GridBound{.ranges = 2, .count = 5, .inner = 1, .numerator = 1, .denominator = 1}));
 }
 
 TEST_F(Cuts, RowsOfTwoRangesAreCutByTheirProduct) {
@@ -168,8 +171,8 @@ TEST_F(Cuts, RowsOfTwoRangesAreCutByTheirProduct) {
   Walk& nest = walk(phase(20), {80, 2}, {{0, 4, 20}});
   touch(nest, 0, kRead, {2, 1});
   touch(nest, 1, kWritten, {2, 1});
-  EXPECT_THAT(grid_bounds(),
-              ElementsAre(Cut{.ranges = 3, .count = 20, .inner = 1, .numerator = 1, .denominator = 4, .slack = 2}));
+  EXPECT_THAT(grid_bounds(), ElementsAre(GridBound{
+                                 .ranges = 3, .count = 20, .inner = 1, .numerator = 1, .denominator = 4, .slack = 2}));
 }
 
 }  // namespace

@@ -187,13 +187,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     GraphOptions options{.winograd = optimized,
                          .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
                          // Without code generation nobody can run slices, so nothing is fused.
-                         .chains = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
+                         .merging = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
                          .observer = check ? &*check : nullptr,
                          .canonicalizer = &workbench->canonicalizer,
-                         .memory = memoryOf(request),
+                         .folded_weights = memoryOf(request),
                          .prepare_weights = coded.ok(),
                          .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
-    options.memory.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
+    options.folded_weights.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
       if (bytes < told) told = 0;  // a new pass over the weights
       if (bytes - told < kToldEvery) return;
       told = bytes;
@@ -201,8 +201,8 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
              absl::StrCat("weights: ", megabytes(bytes), " folded"));
     };
     // Only code generation knows which groups it cannot slice.
-    options.refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
-    options.finished = request.finished;
+    options.find_refused = [&](const PlannedGraph& graph) { return refusedSlices(graph, schedules); };
+    options.on_step = request.finished;
     absl::StatusOr<PlannedGraph> graph = planGraph(*std::move(model), target, options);
     // A suggestion that does not fit is left out and the variant planned again; a pin that does not fit is an error.
     if (!graph.ok()) {

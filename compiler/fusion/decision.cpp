@@ -161,7 +161,8 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const size_t level = *own;
   const Chip::Level& memory = chip.level(level);
   const v1::CostParameters::Memory& parameters = chip.costParameters().memory();
-  const double intermediate_bytes = intermediateBytes(chain), capacity = static_cast<double>(chip.heldBytes(memory));
+  const double intermediate_bytes = intermediateBytes(chain),
+               capacity = static_cast<double>(chip.residentBytes(memory));
   UnfusedTraffic own_members;
   Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes, known ? *known : own_members);
   alone.seconds += moveSeconds(chain, chip, between, nullptr);

@@ -101,11 +101,11 @@ class RegionCost {
     if (part > 1 && held == 0) return std::nullopt;  // nothing to keep
     const double resident = invariantBytes(*shapes);
     region.peak_bytes = resident + held + peak(*shapes);
-    if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) {
+    if (region.peak_bytes > static_cast<double>(chip_.residentBytes(memory))) {
       // Operands common to all slices do not fit permanently: they are streamed past the slice that needs the most.
       region.weights_resident = false;
       region.peak_bytes = held + peak(*shapes, /*with_invariant=*/true);
-      if (region.peak_bytes > static_cast<double>(chip_.heldBytes(memory))) return std::nullopt;
+      if (region.peak_bytes > static_cast<double>(chip_.residentBytes(memory))) return std::nullopt;
     }
     const double fixed = region.weights_resident ? resident : 0, again = region.weights_resident ? 0 : resident;
     // The first slice of a part computes whole halos; the following ones only new elements.

@@ -108,7 +108,7 @@ class Slicer {
         chip_(chip),
         needs_(needs),
         parameters_(chip.costParameters().memory()),
-        capacity_(static_cast<double>(chip.heldBytes(chip.level(level)))),
+        capacity_(static_cast<double>(chip.residentBytes(chip.level(level)))),
         into_(chip.bytesPerSecond(chip.level(level + 1))),
         out_(chip.bytesPerSecond(chip.level(level))),
         nest_seconds_(chip.seconds(chip.costParameters().overheads().nest_cycles())) {
@@ -370,9 +370,9 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
     }
   }
   if (!best)
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the smallest slices hold ", static_cast<int64_t>(least / 1024), " KiB of intermediates, ",
-                     chip.heldBytes(chip.level(level)) / 1024, " KiB are there for them and what streams past them"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the smallest slices hold ", static_cast<int64_t>(least / 1024), " KiB of intermediates, ",
+        chip.residentBytes(chip.level(level)) / 1024, " KiB are there for them and what streams past them"));
   if (!keeping) return *best;
   // Reports the price of the alternative, with or without kept halos.
   const double again = best->seconds, kept = keeping->seconds;

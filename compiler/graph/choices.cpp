@@ -33,7 +33,7 @@ void GraphChoices::exclude(const std::vector<Refused>& refused) {
   for (const Refused& each : refused) refused_[{each.choice.kind(), each.choice.place()}] = each.reason;
 }
 
-std::string GraphChoices::place(const std::string& kind, const std::string& names) {
+std::string GraphChoices::nextPlace(const std::string& kind, const std::string& names) {
   const int count = ++places_[{kind, names}];
   return count == 1 ? names : absl::StrCat(names, "#", count);
 }
@@ -41,14 +41,14 @@ std::string GraphChoices::place(const std::string& kind, const std::string& name
 std::string GraphChoices::pinned(const std::string& kind, const std::string& place) {
   const auto pin = pins_.find({kind, place});
   if (pin == pins_.end()) return {};
-  asked_[pin->first] = true;
+  looked_up_[pin->first] = true;
   return pin->second;
 }
 
 std::string GraphChoices::pinnedFusion(const std::string& kind, const std::string& place) {
   const std::string choice = pinned(kind, place);
-  if (!choice.empty() && choice != kFused && choice != kApart)
-    refuse(kind, place, "no such choice", absl::StrCat(kFused, ", ", kApart));
+  if (!choice.empty() && choice != kFused && choice != kSeparate)
+    refuse(kind, place, "no such choice", absl::StrCat(kFused, ", ", kSeparate));
   return choice;
 }
 
@@ -57,8 +57,8 @@ std::string GraphChoices::refusal(const std::string& kind, const std::string& pl
   return refused == refused_.end() ? std::string() : refused->second;
 }
 
-v1::Choice& GraphChoices::made(const std::string& kind, const std::string& place, const std::string& choice,
-                               const std::string& refusal) {
+v1::Choice& GraphChoices::record(const std::string& kind, const std::string& place, const std::string& choice,
+                                 const std::string& refusal) {
   v1::Choice& made = made_.emplace_back();
   made.set_kind(kind);
   made.set_place(place);
@@ -75,7 +75,7 @@ void GraphChoices::refuse(const std::string& kind, const std::string& place, con
 absl::Status GraphChoices::finish() {
   if (!status_.ok()) return status_;
   for (const auto& [key, choice] : pins_) {
-    if (asked_.contains(key)) continue;
+    if (looked_up_.contains(key)) continue;
     constexpr size_t kShown = 4;
     std::vector<std::string> places;
     for (const v1::Choice& made : made_)

@@ -10,7 +10,7 @@
 
 namespace tessera::compiler {
 
-inline constexpr char kFused[] = "fused", kApart[] = "apart", kDirect[] = "direct";
+inline constexpr char kFused[] = "fused", kSeparate[] = "apart", kDirect[] = "direct";
 
 /// The choices of the graph level: the pinned ones, and those made so far. A place is the stable name of a point of the
 /// graph at which a rewrite chooses: the same model gives the same places, so that a choice of one plan can be pinned
@@ -32,7 +32,7 @@ class GraphChoices {
 
   /// Makes the next place of this kind for operations called `names`. Returns `names` at the first call, then
   /// "names#2", "names#3".
-  std::string place(const std::string& kind, const std::string& names);
+  std::string nextPlace(const std::string& kind, const std::string& names);
 
   /// Returns the pinned choice, or empty. Marks the pin as looked up, for finish().
   std::string pinned(const std::string& kind, const std::string& place);
@@ -44,8 +44,8 @@ class GraphChoices {
 
   /// Records that the rewrite has chosen `choice` at `place`. Callers may add alternatives to the returned reference
   /// (addAlternative()) until the next call.
-  v1::Choice& made(const std::string& kind, const std::string& place, const std::string& choice,
-                   const std::string& refusal = "");
+  v1::Choice& record(const std::string& kind, const std::string& place, const std::string& choice,
+                     const std::string& refusal = "");
   /// Records that a pin cannot be taken over. Only the first one is kept.
   void refuse(const std::string& kind, const std::string& place, const std::string& why, const std::string& accepted);
 
@@ -59,7 +59,7 @@ class GraphChoices {
   using Key = std::pair<std::string, std::string>;
   std::map<Key, std::string> pins_, refused_;
   std::map<Key, int> places_;
-  std::map<Key, bool> asked_;
+  std::map<Key, bool> looked_up_;
   std::vector<v1::Choice> made_;
   absl::Status status_;
 };

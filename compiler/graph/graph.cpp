@@ -30,7 +30,7 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
                                         std::vector<v1::Decision>& decisions) {
   std::vector<GraphChoices::Refused> refused;
   auto finished = [&](const char* step) {
-    if (options.finished) options.finished(step);
+    if (options.on_step) options.on_step(step);
   };
   const UsedRowAnalysis rows(model, main);
   finished("row-facts");
@@ -40,16 +40,16 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
     decisions.clear();
     std::vector<Group> groups = formGroups(main);
     finished("form-groups");
-    if (options.chains != fusion::Merging::kNever) {
-      decisions = chooseFusions(groups, chip, these, options.chains, &rows);
+    if (options.merging != fusion::Merging::kNever) {
+      decisions = chooseFusions(groups, chip, these, options.merging, &rows);
       for (v1::Decision& decision : repeatGroups(groups, chip, these)) decisions.push_back(std::move(decision));
     }
     finished("choose-fusions");
     TESSERA_RETURN_IF_ERROR(these.finish());
     TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, writePlan(model, std::move(groups), chip, loops));
     finished("write-plan");
-    TESSERA_ASSIGN_OR_RETURN(auto more,
-                             options.refused ? options.refused(planned) : std::vector<GraphChoices::Refused>());
+    TESSERA_ASSIGN_OR_RETURN(
+        auto more, options.find_refused ? options.find_refused(planned) : std::vector<GraphChoices::Refused>());
     finished("slices-refused");
     if (more.empty()) {
       choices = std::move(these);
@@ -79,15 +79,15 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
                   .model = &model,
                   .weights = &model.weights,
                   .pins = &options.pins,
-                  .memory = options.memory,
+                  .folded_weights = options.folded_weights,
                   .prepare_weights = options.prepare_weights,
                   .compute_derived = options.observer != nullptr,
-                  .merging = options.chains};
+                  .merging = options.merging};
   PassRecorder recorder(options, model);
   TESSERA_RETURN_IF_ERROR(runPipeline(state, options, recorder));
   TESSERA_ASSIGN_OR_RETURN(LoopPlans loops, planLoopBodies(main, model, target, options));
-  TESSERA_ASSIGN_OR_RETURN(auto prepared,
-                           selectPreparedWeights(main, model.weights, chip, options.memory, options.prepare_weights));
+  TESSERA_ASSIGN_OR_RETURN(
+      auto prepared, selectPreparedWeights(main, model.weights, chip, options.folded_weights, options.prepare_weights));
 
   std::vector<v1::Decision> chains;
   TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, planGroups(main, model, chip, options, loops, state.choices, chains));

@@ -42,7 +42,7 @@ class GraphObserver {
   virtual absl::Status imported(const ImportedModel& model) = 0;
   virtual absl::Status rewritten(const std::string& rewrite, const ImportedModel& model) = 0;
   /// Called after a requested rewrite that changes results (round_products.h). Later states are compared with this one.
-  virtual absl::Status rounded(const std::string& rewrite, const ImportedModel& model) = 0;
+  virtual absl::Status resultsChanged(const std::string& rewrite, const ImportedModel& model) = 0;
   virtual absl::Status planned(const PlannedGraph& planned) = 0;
 };
 
@@ -50,19 +50,19 @@ struct GraphOptions {
   bool winograd = true;         ///< whether convolutions may be computed in Winograd's domain (winograd.h)
   bool round_products = false;  ///< whether f32 products read operands rounded to bf16 (round_products.h)
   /// Policy: which candidate chains and regions are merged, to run slice by slice.
-  fusion::Merging chains = fusion::Merging::kWhereItPays;
+  fusion::Merging merging = fusion::Merging::kWhereItPays;
   GraphObserver* observer = nullptr;
-  Canonicalizer* canonicalizer = nullptr;  ///< for the model's context; null: one is constructed
-  FoldedWeightStorage memory = {};         ///< allocates the bytes of weights computed at compile time
-  bool prepare_weights = true;             ///< whether weights may be computed before the first run
-                                           ///< (plan/prepared_weights.h)
-  std::vector<v1::Choice> pins = {};       ///< applied, or INVALID_SCHEDULE with the place
+  Canonicalizer* canonicalizer = nullptr;   ///< for the model's context; null: one is constructed
+  FoldedWeightStorage folded_weights = {};  ///< allocates the bytes of weights computed at compile time
+  bool prepare_weights = true;              ///< whether weights may be computed before the first run
+                                            ///< (plan/prepared_weights.h)
+  std::vector<v1::Choice> pins = {};        ///< applied, or INVALID_SCHEDULE with the place
   /// Called after each selection of chains and regions. Returns the choices whose workloads cannot run slice by slice,
   /// with the reasons; groups are then selected again without them, until it returns none. If null, all can. An error
   /// ends planning.
-  std::function<absl::StatusOr<std::vector<GraphChoices::Refused>>(const PlannedGraph&)> refused = nullptr;
-  std::function<void(const char* step)> finished = nullptr;  ///< called at the end of each rewrite and step, unless
-                                                             ///< null
+  std::function<absl::StatusOr<std::vector<GraphChoices::Refused>>(const PlannedGraph&)> find_refused = nullptr;
+  std::function<void(const char* step)> on_step = nullptr;  ///< called at the end of each rewrite and step, unless
+                                                            ///< null
 };
 
 /// Simplifies the graph, assigns layouts, fuses, outlines each fused group as a workload, and plans memory.

@@ -47,10 +47,10 @@ namespace tessera::compiler {
 namespace {
 
 absl::StatusOr<int> foldAll(PassState& s) {
-  const int folded = foldConstants(s.main, s.weights, s.memory, s.prepare_weights);
+  const int folded = foldConstants(s.main, s.weights, s.folded_weights, s.prepare_weights);
   if (s.weights == nullptr) return folded;
   if (s.compute_derived) {
-    TESSERA_RETURN_IF_ERROR(computeDerived(s.main, *s.weights, s.memory));
+    TESSERA_RETURN_IF_ERROR(computeDerived(s.main, *s.weights, s.folded_weights));
   } else {
     freeUnreadWeights(s.main, *s.weights);
   }
@@ -65,7 +65,8 @@ absl::StatusOr<int> roundAll(PassState& s) {
   decision.set_taken(products > 0);
   decision.set_reason(absl::StrCat(
       products, products == 1 ? " product reads" : " products read", " operands rounded to bf16, summed up in f32 ",
-      groupOf(s.chip.dotProducts(), 16) > 0 ? "by pairs" : "one by one: the target has no instruction for pairs"));
+      dotProductGroup(s.chip.dotProducts(), 16) > 0 ? "by pairs"
+                                                    : "one by one: the target has no instruction for pairs"));
   return products;
 }
 

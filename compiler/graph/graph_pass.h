@@ -25,8 +25,8 @@ struct PassState {
   const ImportedModel* model = nullptr;           ///< null: no dimension is a range
   std::vector<Weight>* weights = nullptr;         ///< of the function's weight arguments; null: their bytes are unknown
   const std::vector<v1::Choice>* pins = nullptr;  ///< null: none
-  FoldedWeightStorage memory = {};  ///< allocates the bytes of folded weights (clients/docs/design/terms.md)
-  bool prepare_weights = false;     ///< whether derived weights may be prepared before the first run
+  FoldedWeightStorage folded_weights = {};  ///< allocates the bytes of folded weights (clients/docs/design/terms.md)
+  bool prepare_weights = false;             ///< whether derived weights may be prepared before the first run
   bool compute_derived =
       false;  ///< whether the bytes of derived weights are needed after each pass (an observer reads them)
   fusion::Merging merging = fusion::Merging::kWhereItPays;

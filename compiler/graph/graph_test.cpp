@@ -238,7 +238,7 @@ TEST_F(PlanTest, OnlyWhatCodeGenerationRefusesStaysApart) {
   target_ = *findBuiltinTarget("cascadelake");
   int asked = 0;
   std::string refused;
-  options_.refused = [&](const PlannedGraph& planned) {
+  options_.find_refused = [&](const PlannedGraph& planned) {
     ++asked;
     std::vector<GraphChoices::Refused> apart;
     for (const auto& [hash, choices] : planned.fused) {

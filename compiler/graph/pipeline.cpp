@@ -192,7 +192,7 @@ absl::Status PassRecorder::ran(const GraphPass& pass, int changes) {
     known->set_count(known->count() + changes);
   }
   if (options_.observer == nullptr) return absl::OkStatus();
-  return (pass.needs & GraphPass::kRounds) != 0 ? options_.observer->rounded(pass.reported, model_)
+  return (pass.needs & GraphPass::kRounds) != 0 ? options_.observer->resultsChanged(pass.reported, model_)
                                                 : options_.observer->rewritten(pass.reported, model_);
 }
 

@@ -9,7 +9,7 @@
 namespace tessera::compiler {
 
 /// Writes down what the passes of one graph do: counts their changes for the report, tells GraphOptions.observer of the
-/// graph after each pass that changed it, and GraphOptions.finished of the end of each pass.
+/// graph after each pass that changed it, and GraphOptions.on_step of the end of each pass.
 class PassRecorder {
  public:
   PassRecorder(const GraphOptions& options, const ImportedModel& model) : options_(options), model_(model) {}
@@ -17,7 +17,7 @@ class PassRecorder {
   /// After a pass with so many changes. Returns the observer's error.
   absl::Status ran(const GraphPass& pass, int changes);
   void finished(const char* step) const {
-    if (options_.finished) options_.finished(step);
+    if (options_.on_step) options_.on_step(step);
   }
   /// In the order of their first change.
   const std::vector<v1::RewriteCount>& rewrites() const { return rewrites_; }

@@ -70,8 +70,8 @@ absl::StatusOr<ImportedModel> GraphImporter::run() {
   TESSERA_RETURN_IF_ERROR(lowerNodes(graph, scope));
   TESSERA_RETURN_IF_ERROR(bindOutputs(graph, scope));
   // Two sources of refused sizes: multiples that an operator demanded, and extents that would become empty.
-  result_.refused_sizes = followed_.refused();
-  const std::vector<v1::RefusedSizes> emptied = refusedSizes(result_, main_, derived_);
+  result_.refused_sizes = shape_values_.refused();
+  const std::vector<v1::RefusedSizes> emptied = refusedSizes(result_, main_, non_empty_extents_);
   result_.refused_sizes.insert(result_.refused_sizes.end(), emptied.begin(), emptied.end());
   result_.nodes = static_cast<int>(nodes_);
   removeWindowMarks(*result_.module);
@@ -180,9 +180,9 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
                                                      const std::vector<Tensor>& arguments, const Tensor& condition,
                                                      bool holds) {
     // Extents derived in a branch that may not run must not refuse sizes of the whole model.
-    const size_t known = derived_.size();
+    const size_t known = non_empty_extents_.size();
     auto results = inlineWhere(graph, arguments, condition, holds, scope);
-    if (perhaps) derived_.resize(known);
+    if (perhaps) non_empty_extents_.resize(known);
     return results;
   };
   environment.inline_graph = [where = environment.inline_where](const onnx::GraphProto& graph,
@@ -196,16 +196,16 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     return lowerLoopBody(node, e, request, build);
   };
   environment.restrict_to_equal = [this](mlir::Value a, mlir::Value b, const std::string& reason) {
-    return followed_.restrictToEqual(a, b, reason);
+    return shape_values_.restrictToEqual(a, b, reason);
   };
-  environment.derived = [this](NonEmptyExtent extent) { derived_.push_back(std::move(extent)); };
-  environment.examples = [this](const Tensor& value) { return followed_.examplesOf(value.value, value.dtype); };
+  environment.require_non_empty = [this](NonEmptyExtent extent) { non_empty_extents_.push_back(std::move(extent)); };
+  environment.examples = [this](const Tensor& value) { return shape_values_.examplesOf(value.value, value.dtype); };
   environment.examples_with_data = [this](const Tensor& value) {
-    return followed_.examplesWithDataOf(value.value, value.dtype);
+    return shape_values_.examplesWithDataOf(value.value, value.dtype);
   };
-  environment.always = [this](mlir::Value extent) { return followed_.constantValueOf(extent); };
-  environment.depends_on_ranges_only = [this](mlir::Value value) { return followed_.dependsOnRangesOnly(value); };
-  environment.same_extent = [this](mlir::Value a, mlir::Value b) { return followed_.same(a, b); };
+  environment.always = [this](mlir::Value extent) { return shape_values_.constantValueOf(extent); };
+  environment.depends_on_ranges_only = [this](mlir::Value value) { return shape_values_.dependsOnRangesOnly(value); };
+  environment.same_extent = [this](mlir::Value a, mlir::Value b) { return shape_values_.same(a, b); };
   // Only inputs of the main graph can be fixed by the user.
   if (scope.outer == nullptr && function_depth_ == 0)
     environment.suggest_fixing = [this](const Tensor& condition) { suggestFixing(condition); };
@@ -240,7 +240,7 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
     // Shapes that the file states are compared in checks only: the importer relies on its own.
     if (check_) compareWithDeclared(proto.output(i), results[i]);
     // An extent that is computed like a known one is replaced by it, so that the two compare as the same value.
-    for (auto& [dim, extent] : results[i].extents) extent = followed_.addExtent(extent, results[i].shape[dim]);
+    for (auto& [dim, extent] : results[i].extents) extent = shape_values_.addExtent(extent, results[i].shape[dim]);
     scope.values[proto.output(i)] = std::move(results[i]);
   }
   return absl::OkStatus();

@@ -193,8 +193,8 @@ class GraphImporter {
   int loops_ = 0;                 ///< number of bodies, for their names
   /// Bodies of failed lowerings. They stay alive, because facts about values are keyed by address.
   std::vector<mlir::OwningOpRef<mlir::func::FuncOp>> discarded_;
-  ShapeValueAnalysis followed_;          ///< integers of @main that depend on ranges and extents alone
-  std::vector<NonEmptyExtent> derived_;  ///< extents that must not become 0, recorded during lowering
+  ShapeValueAnalysis shape_values_;                ///< integers of @main that depend on ranges and extents alone
+  std::vector<NonEmptyExtent> non_empty_extents_;  ///< extents that must not become 0, recorded during lowering
   std::unordered_map<const void*, mlir::Value> materialized_;  ///< emitted constants, by address of the Constant
   std::vector<ConstantPtr> kept_;                              ///< keeps the addresses in materialized_ valid
   int64_t fold_steps_;                            ///< budget of scalar operations for nodes with large constants

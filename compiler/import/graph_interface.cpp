@@ -286,8 +286,8 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
       }
     } else if (auto known = dim_params.find(dim.dim_param()); known != dim_params.end()) {
       spec.add_shape(known->second);
-    } else if (dimensions_.follows(dim.dim_param(), dim_params)) {
-      TESSERA_ASSIGN_OR_RETURN(const int64_t size, dimensions_.followed(dim.dim_param(), dim_params));
+    } else if (dimensions_.isDerivableFrom(dim.dim_param(), dim_params)) {
+      TESSERA_ASSIGN_OR_RETURN(const int64_t size, dimensions_.derivedSize(dim.dim_param(), dim_params));
       dim_params.emplace(dim.dim_param(), size);
       spec.add_shape(size);
     } else {

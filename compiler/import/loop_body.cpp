@@ -127,7 +127,7 @@ absl::StatusOr<std::optional<LoopResults>> GraphImporter::lowerLoopBody(const No
     return yield;
   };
   absl::StatusOr<LoopResults> results = lowerInFunction(node, outer, request, with_fault);
-  if (!results.ok() || once || (results->of_constants && request.most <= request.written_out_of_constants)) {
+  if (!results.ok() || once || (results->of_constants && request.most <= request.unrolled_if_constant)) {
     rewindTo(before);
     TESSERA_RETURN_IF_ERROR(results.status());
     return std::nullopt;
@@ -148,7 +148,7 @@ absl::StatusOr<LoopResults> GraphImporter::lowerInFunction(const Node& node, Emi
   // Lowers the body into a function of its own; everything saved here is restored below, on success and failure.
   mlir::Block* const around = block_;
   const int64_t nodes = nodes_;
-  const size_t derived = derived_.size();
+  const size_t known = non_empty_extents_.size();
   ModelCheck* const check = std::exchange(check_, nullptr);  // unrolling may work where this fails
   block_ = &body.getBody().front();
   BodyInterface border;
@@ -156,7 +156,7 @@ absl::StatusOr<LoopResults> GraphImporter::lowerInFunction(const Node& node, Emi
   block_ = around;
   check_ = check;
   // An iteration may not run, so extents derived inside refuse nothing.
-  derived_.resize(derived);
+  non_empty_extents_.resize(known);
   // Values made in the body are invalid outside.
   std::erase_if(materialized_, [&](const auto& known) { return isWithin(known.second, body); });
   // A failed attempt leaves no trace: the caller may unroll the loop instead.

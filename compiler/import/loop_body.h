@@ -19,7 +19,7 @@ struct LoopRequest {
   llvm::SmallVector<bool> stacked_reversed = {};  ///< one for each stacked tensor
   /// Limit for a loop that reads constants alone. If its number of iterations is at most this, or has no known bound,
   /// no loop is emitted: the caller unrolls it, and its results are computed at import.
-  int64_t written_out_of_constants = -1;
+  int64_t unrolled_if_constant = -1;
 };
 
 /// The inputs of a loop body.

@@ -35,7 +35,7 @@ std::vector<std::string> NamedDimensions::namesIn(const DimensionFormula& formul
   return read;
 }
 
-bool NamedDimensions::follows(const std::string& name, const DimensionSizes& sizes) const {
+bool NamedDimensions::isDerivableFrom(const std::string& name, const DimensionSizes& sizes) const {
   const DimensionFormula* formula = formulaOf(name);
   if (!formula) return false;
   const std::vector<std::string> read = namesIn(*formula);
@@ -50,7 +50,7 @@ bool NamedDimensions::derivesFromFixedSizes(const std::string& name) const {
                       [&](const std::string& each) { return isRange(each) && asked_.at(each) != -1; });
 }
 
-absl::StatusOr<int64_t> NamedDimensions::followed(const std::string& name, const DimensionSizes& sizes) const {
+absl::StatusOr<int64_t> NamedDimensions::derivedSize(const std::string& name, const DimensionSizes& sizes) const {
   const DimensionFormula& formula = formulas_.at(name);
   std::vector<DimensionFormula::Bounds> bounds;
   std::vector<int64_t> exact;
@@ -83,11 +83,11 @@ absl::StatusOr<int64_t> NamedDimensions::followed(const std::string& name, const
 
 absl::StatusOr<int64_t> NamedDimensions::bound(const std::string& name, const DimensionSizes& sizes) const {
   const int64_t size = sizes.at(name), own = isRange(name) ? -size : size;
-  if (!follows(name, sizes)) return own;
+  if (!isDerivableFrom(name, sizes)) return own;
   const std::vector<std::string> read = namesIn(formulas_.at(name));
   const bool ranges = std::any_of(read.begin(), read.end(), [&](const std::string& each) { return isRange(each); });
   if (!ranges && !isRange(name)) return own;  // a caller who gives every size may override the name
-  TESSERA_ASSIGN_OR_RETURN(const int64_t greatest, followed(name, sizes));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t greatest, derivedSize(name, sizes));
   if (size == greatest && ranges) return -size;
   return fault(
       v1::Failure::INVALID_INPUT,

@@ -26,13 +26,13 @@ class NamedDimensions {
   const DimensionFormula* formulaOf(const std::string& name) const;
   std::vector<std::string> namesIn(const DimensionFormula& formula) const;
   /// Whether the dimension is derived, and `sizes` has all dimensions of its formula.
-  bool follows(const std::string& name, const DimensionSizes& sizes) const;
+  bool isDerivableFrom(const std::string& name, const DimensionSizes& sizes) const;
   /// Whether the dimension is derived, and no dimension of its formula varies from run to run.
   bool derivesFromFixedSizes(const std::string& name) const;
 
   /// Returns the size of a derived dimension, or its bound if it depends on ranges. Fails with INVALID_INPUT if it has
   /// none.
-  absl::StatusOr<int64_t> followed(const std::string& name, const DimensionSizes& sizes) const;
+  absl::StatusOr<int64_t> derivedSize(const std::string& name, const DimensionSizes& sizes) const;
   /// Returns the size that a dimension of `sizes` is bound to; negative: a range. Fails with INVALID_INPUT if the
   /// dimension is derived from ranges and `sizes` has a size that disagrees with its formula.
   absl::StatusOr<int64_t> bound(const std::string& name, const DimensionSizes& sizes) const;

@@ -321,14 +321,14 @@ bool Node::sameExtent(mlir::Value a, mlir::Value b) const {
   return a == b || (environment_.same_extent && environment_.same_extent(a, b));
 }
 
-bool Node::sameForMultiples(mlir::Value a, mlir::Value b, const std::string& what) const {
+bool Node::makeEqualForMultiples(mlir::Value a, mlir::Value b, const std::string& what) const {
   return environment_.restrict_to_equal &&
          environment_.restrict_to_equal(a, b, absl::StrCat(named(), ": ", what, " for no sizes but multiples of "));
 }
 
 void Node::mustNotBecomeEmpty(const Tensor& from, mlir::Value result, std::string before, std::string after) const {
-  if (!environment_.derived || !from.value) return;
-  environment_.derived({from.value, result, named(), std::move(before), std::move(after)});
+  if (!environment_.require_non_empty || !from.value) return;
+  environment_.require_non_empty({from.value, result, named(), std::move(before), std::move(after)});
 }
 
 absl::StatusOr<Shape> Node::broadcastAll() const {

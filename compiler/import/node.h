@@ -55,8 +55,8 @@ struct NodeEnvironment {
   std::function<bool(mlir::Value)> depends_on_ranges_only;  ///< whether only ranges decide it, with or without examples
   std::function<bool(mlir::Value, mlir::Value)> same_extent;
   std::function<bool(mlir::Value, mlir::Value, const std::string& reason)>
-      restrict_to_equal;                        ///< shape_value_analysis.h
-  std::function<void(NonEmptyExtent)> derived;  ///< records an extent that must not be 0
+      restrict_to_equal;                                  ///< shape_value_analysis.h
+  std::function<void(NonEmptyExtent)> require_non_empty;  ///< records an extent that must not be 0
   /// Records that the model would fit if the input that a condition depends on were fixed to the compared value. Set
   /// for nodes that every run reaches.
   std::function<void(const Tensor& condition)> suggest_fixing;
@@ -160,7 +160,7 @@ class Node {
   /// Makes two extents equal in every run, if that is possible, by refusing runs with sizes that are not multiples of
   /// some number; returns whether it was possible. `what` is the part of the runs' error that says what only the
   /// accepted sizes allow: "the image can be cut in blocks".
-  bool sameForMultiples(mlir::Value a, mlir::Value b, const std::string& what) const;
+  bool makeEqualForMultiples(mlir::Value a, mlir::Value b, const std::string& what) const;
   /// Refuses runs in which `result` is 0 although `from` is not. The error contains the extent between `before` and
   /// `after`.
   void mustNotBecomeEmpty(const Tensor& from, mlir::Value result, std::string before, std::string after) const;

@@ -33,7 +33,7 @@ Tensor rounded(Emitter& e, const Quotient& x, bool up) {
 }
 
 /// Emits the formula of a derived dimension. `size_of` returns the size of a dimension by its position among the names.
-mlir::Value followedCount(Emitter& e, const DimensionFormula& formula, llvm::function_ref<Tensor(size_t)> size_of) {
+mlir::Value derivedCount(Emitter& e, const DimensionFormula& formula, llvm::function_ref<Tensor(size_t)> size_of) {
   using Kind = DimensionFormula::Kind;
   // The formula is in postfix order, so a stack evaluates it. Every entry is a fraction: divisions stay exact until the
   // formula rounds.
@@ -121,7 +121,7 @@ absl::Status GraphImporter::bindRanges(const std::vector<const onnx::ValueInfoPr
     counts[range.name()] = main_.getBody().front().addArgument(
         e.type(v1::DATA_TYPE_I64, {}), mlir::NameLoc::get(e.b.getStringAttr(printable(range.name()))));
     // A derived dimension varies with others and is no range of its own.
-    if (!dimensions_.formulaOf(range.name())) followed_.addRange(d, counts[range.name()], -range.size());
+    if (!dimensions_.formulaOf(range.name())) shape_values_.addRange(d, counts[range.name()], -range.size());
     v1::TensorSpec& spec = specs.emplace_back();
     spec.set_name(range.name());
     spec.set_dtype(v1::DATA_TYPE_I64);
@@ -139,7 +139,7 @@ absl::Status GraphImporter::bindRanges(const std::vector<const onnx::ValueInfoPr
     const DimensionFormula* formula = dimensions_.formulaOf(range.name());
     // A dimension with one size in every run has no extent.
     if (formula ? dimensions_.derivesFromFixedSizes(range.name()) : range.size() == -1) continue;
-    const mlir::Value count = formula ? followedCount(e, *formula, sizeOf) : counts.at(range.name());
+    const mlir::Value count = formula ? derivedCount(e, *formula, sizeOf) : counts.at(range.name());
     TESSERA_RETURN_IF_ERROR(markRange(d, count, inputs, scope));
   }
   // The sizes come after all other inputs.

@@ -67,7 +67,7 @@ absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
   Measured measured{.target = std::move(host)};
   v1::Target& target = measured.target;
   target.set_name(options.name.empty() ? absl::StrCat(target.code().cpu(), "-measured") : options.name);
-  TESSERA_RETURN_IF_ERROR(problemStatus(target.name(), validateTarget(target)));
+  TESSERA_RETURN_IF_ERROR(statusOfProblems(target.name(), validateTarget(target)));
   if (options.repetitions < kFewest)
     return absl::InvalidArgumentError(
         absl::StrCat("a median needs ", kFewest, " repetitions at least, not ", options.repetitions));
@@ -109,7 +109,7 @@ absl::StatusOr<Measured> measureHost(const MeasureOptions& options) {
     if (figure.isWritten()) setField(target, figure.field, rounded(figure.value.median));
     measured.figures.push_back(std::move(figure));
   }
-  TESSERA_RETURN_IF_ERROR(problemStatus(target.name(), validateTarget(target)));
+  TESSERA_RETURN_IF_ERROR(statusOfProblems(target.name(), validateTarget(target)));
   return measured;
 }
 

@@ -9,15 +9,16 @@ namespace {
 
 constexpr size_t kMostLayouts = 64;  // for several ranges; layouts of a single range replace each other
 
-int64_t reachOf(const tessera_module_written_extent& reach, std::span<const EvaluatedGridBound> grid_bounds) {
+int64_t boundOf(const tessera_module_write_bound& bound, std::span<const EvaluatedGridBound> grid_bounds) {
   // Terms are bounded, but there may be many: the sum saturates. Callers clamp it to the operand's size.
   constexpr int64_t kFarthest = int64_t{1} << 62;
-  int64_t end = reach.base;
-  for (const tessera_module_written_extent_term& term : std::span(reach.terms, static_cast<size_t>(reach.num_terms))) {
+  int64_t end = bound.base;
+  for (const tessera_module_write_bound_term& term : std::span(bound.terms, static_cast<size_t>(bound.num_terms))) {
     // No overflow: checkModule() bounds the factors.
-    const __int128 steps = (static_cast<__int128>(grid_bounds[static_cast<size_t>(term.cut)].needed) * term.numerator +
-                            term.denominator - 1) /
-                           term.denominator;
+    const __int128 steps =
+        (static_cast<__int128>(grid_bounds[static_cast<size_t>(term.grid_bound)].needed) * term.numerator +
+         term.denominator - 1) /
+        term.denominator;
     end = std::min(end + static_cast<int64_t>(std::min<__int128>(term.most, steps * term.bytes)), kFarthest);
   }
   return end;
@@ -25,42 +26,45 @@ int64_t reachOf(const tessera_module_written_extent& reach, std::span<const Eval
 
 }  // namespace
 
-int64_t writtenExtent(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
-                      std::span<const EvaluatedGridBound> grid_bounds) {
+int64_t writtenBytes(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
+                     std::span<const EvaluatedGridBound> grid_bounds) {
   int64_t end = 0;
   bool known = false;
-  for (const tessera_module_written_extent& reach :
-       std::span(step.written_extents, static_cast<size_t>(step.num_written_extents))) {
-    if (reach.operand != operand) continue;
+  for (const tessera_module_write_bound& bound :
+       std::span(step.write_bounds, static_cast<size_t>(step.num_write_bounds))) {
+    if (bound.operand != operand) continue;
     known = true;
     // An operand may have several writers within a step: the farthest one counts.
-    end = std::max(end, reachOf(reach, grid_bounds));
+    end = std::max(end, boundOf(bound, grid_bounds));
   }
   return known ? std::min(end, size_bytes) : size_bytes;
 }
 
 ArenaLayout::ArenaLayout(const tessera_module_variant& variant) : variant_(variant), bytes_(variant.arena_bytes) {
-  if (variant.num_places == 0) return;
-  needed_.resize(static_cast<size_t>(variant.num_places));
-  for (const tessera_module_place& place : std::span(variant.places, needed_.size())) offsets_.push_back(place.offset);
-  size_t first_cut = 0;
+  if (variant.num_allocations == 0) return;
+  needed_.resize(static_cast<size_t>(variant.num_allocations));
+  for (const tessera_module_allocation& allocation : std::span(variant.allocations, needed_.size()))
+    offsets_.push_back(allocation.offset);
+  size_t first_grid_bound = 0;
   for (int32_t s = 0; s < variant.num_steps; ++s) {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t operand = step.num_operands - step.num_results; operand < step.num_operands; ++operand) {
       const tessera_module_buffer& buffer = variant.buffers[step.operands[operand]];
       if (buffer.kind != TESSERA_BUFFER_ARENA) continue;
-      const auto place = static_cast<size_t>(buffer.index);
-      writers_.push_back({s, operand, place, first_cut, buffer.offset - variant.places[place].offset});
+      const auto allocation = static_cast<size_t>(buffer.index);
+      writers_.push_back(
+          {s, operand, allocation, first_grid_bound, buffer.offset - variant.allocations[allocation].offset});
     }
-    first_cut += static_cast<size_t>(step.num_grid_bounds);
+    first_grid_bound += static_cast<size_t>(step.num_grid_bounds);
   }
   always_.resize(needed_.size());
   // Buffers that the loop control writes itself are needed in full, whatever the sizes of the run.
   const auto keep = [&](int32_t index) {
     if (index < 0 || variant.buffers[index].kind != TESSERA_BUFFER_ARENA) return;
     const tessera_module_buffer& buffer = variant.buffers[index];
-    const auto place = static_cast<size_t>(buffer.index);
-    always_[place] = std::max(always_[place], buffer.offset - variant.places[place].offset + buffer.size_bytes);
+    const auto allocation = static_cast<size_t>(buffer.index);
+    always_[allocation] =
+        std::max(always_[allocation], buffer.offset - variant.allocations[allocation].offset + buffer.size_bytes);
   };
   for (const tessera_module_loop& loop : std::span(variant.loops, static_cast<size_t>(variant.num_loops))) {
     keep(loop.iteration);
@@ -76,14 +80,15 @@ ArenaLayout::ArenaLayout(const tessera_module_variant& variant) : variant_(varia
 
 int64_t ArenaLayout::reservedBytes() const {
   int64_t largest = 0;
-  for (int32_t p = 0; p < variant_.num_places; ++p) largest = std::max(largest, variant_.places[p].size_bytes);
+  for (int32_t p = 0; p < variant_.num_allocations; ++p)
+    largest = std::max(largest, variant_.allocations[p].size_bytes);
   return variant_.arena_bytes + largest;
 }
 
 int64_t ArenaLayout::offset(const tessera_module_buffer& buffer) const {
   if (offsets_.empty()) return buffer.offset;
-  const auto place = static_cast<size_t>(buffer.index);
-  return offsets_[place] + buffer.offset - variant_.places[place].offset;
+  const auto allocation = static_cast<size_t>(buffer.index);
+  return offsets_[allocation] + buffer.offset - variant_.allocations[allocation].offset;
 }
 
 void ArenaLayout::measure(std::span<const EvaluatedGridBound> grid_bounds) {
@@ -91,8 +96,8 @@ void ArenaLayout::measure(std::span<const EvaluatedGridBound> grid_bounds) {
   for (const Writer& writer : writers_) {
     const tessera_module_step& step = variant_.steps[writer.step];
     const int64_t size = variant_.buffers[step.operands[writer.operand]].size_bytes;
-    const int64_t written = writtenExtent(step, writer.operand, size, grid_bounds.subspan(writer.first_cut));
-    if (written > 0) needed_[writer.place] = std::max(needed_[writer.place], writer.within + written);
+    const int64_t written = writtenBytes(step, writer.operand, size, grid_bounds.subspan(writer.first_grid_bound));
+    if (written > 0) needed_[writer.allocation] = std::max(needed_[writer.allocation], writer.within + written);
   }
 }
 
@@ -105,10 +110,10 @@ ArenaLayout::Layout ArenaLayout::pack() const {
   std::vector<Lifetime> lifetimes;
   Layout greatest;
   for (size_t p = 0; p < needed_.size(); ++p) {
-    const tessera_module_place& place = variant_.places[p];
-    lifetimes.push_back({needed_[p], place.first, place.last});
-    greatest.sizes.push_back(place.size_bytes);
-    greatest.offsets.push_back(place.offset);
+    const tessera_module_allocation& allocation = variant_.allocations[p];
+    lifetimes.push_back({needed_[p], allocation.first, allocation.last});
+    greatest.sizes.push_back(allocation.size_bytes);
+    greatest.offsets.push_back(allocation.offset);
   }
   greatest.bytes = variant_.arena_bytes;
   Arena arena = packArena(lifetimes, Packing::kSmallest);

@@ -11,16 +11,16 @@ namespace tessera::compiler {
 
 /// Number of leading bytes of a result that a run writes; it writes no byte after them. `grid_bounds`: those of the
 /// step for this run, in order.
-int64_t writtenExtent(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
-                      std::span<const EvaluatedGridBound> grid_bounds);
+int64_t writtenBytes(const tessera_module_step& step, int32_t operand, int64_t size_bytes,
+                     std::span<const EvaluatedGridBound> grid_bounds);
 
-/// Arena offsets of the intermediates of a variant for the current run. A *place* is one allocation of the arena
-/// (tessera_module_place): the bytes of one or several buffers from the first step that needs them to the last.
+/// Arena offsets of the intermediates of a variant for the current run. An *allocation* of the arena
+/// (tessera_module_allocation) has the bytes of one or several buffers from the first step that needs them to the last.
 ///
 /// For a variant with ranges, the layout is packed for the bytes that the run writes, by the same algorithm as the
 /// plan's layout for the greatest sizes: a run needs the memory of its own size only. A layout serves all later runs
-/// that write no more bytes of any place. A new one is computed for a run that no kept layout serves. Not thread-safe:
-/// one run at a time.
+/// that write no more bytes of any allocation. A new one is computed for a run that no kept layout serves. Not
+/// thread-safe: one run at a time.
 class ArenaLayout {
  public:
   explicit ArenaLayout(const tessera_module_variant& variant);
@@ -33,19 +33,19 @@ class ArenaLayout {
   int64_t offset(const tessera_module_buffer& buffer) const;
   /// Bytes of the layout in use; before the first run, the bytes of the greatest sizes.
   int64_t bytes() const { return bytes_; }
-  /// Bytes of address space to reserve, including addresses that kernels may read up to the end of a place's greatest
-  /// size, but never write.
+  /// Bytes of address space to reserve, including addresses that kernels may read up to the end of an allocation's
+  /// greatest size, but never write.
   int64_t reservedBytes() const;
 
  private:
-  /// A step's result that is part of a place.
+  /// A step's result that is part of an allocation.
   struct Writer {
     int32_t step, operand;
-    size_t place, first_cut;  // of the step
-    int64_t within;           // bytes from the place's start
+    size_t allocation, first_grid_bound;  // of the step
+    int64_t within;                       // bytes from the allocation's start
   };
   struct Layout {
-    std::vector<int64_t> sizes, offsets;  // per place
+    std::vector<int64_t> sizes, offsets;  // per allocation
     int64_t bytes = 0;
   };
   void measure(std::span<const EvaluatedGridBound> grid_bounds);
@@ -54,9 +54,9 @@ class ArenaLayout {
 
   const tessera_module_variant& variant_;
   std::vector<Writer> writers_;
-  std::vector<int64_t> always_;   // per place: bytes that loops write in any run
-  std::vector<int64_t> needed_;   // per place, of the run
-  std::vector<int64_t> offsets_;  // per place: the layout in use
+  std::vector<int64_t> always_;   // per allocation: bytes that loops write in any run
+  std::vector<int64_t> needed_;   // per allocation, of the run
+  std::vector<int64_t> offsets_;  // per allocation: the layout in use
   std::vector<Layout> layouts_;   // no layout covers another one entirely
   int64_t bytes_;
 };

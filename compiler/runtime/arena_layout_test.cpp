@@ -11,13 +11,13 @@ constexpr int64_t kRows = 100, kBytes = kRows * 64;
 
 struct Chain {
   tessera_module_grid_bound grid_bounds[2] = {{0, 1, kRows, 1, 1, 1, 0}, {0, 1, kRows, 1, 1, 1, 0}};
-  tessera_module_written_extent_term term = {0, 0, 1, 1, 64, kBytes};
-  tessera_module_written_extent reach = {1, 1, 0, &term};
+  tessera_module_write_bound_term term = {0, 0, 1, 1, 64, kBytes};
+  tessera_module_write_bound bound = {1, 1, 0, &term};
   tessera_module_buffer buffers[4] = {{TESSERA_BUFFER_INPUT, 0, 0, kBytes},
                                       {TESSERA_BUFFER_ARENA, 0, 0, kBytes},
                                       {TESSERA_BUFFER_ARENA, 1, kBytes, kBytes},
                                       {TESSERA_BUFFER_ARENA, 2, 0, 128}};
-  tessera_module_place places[3] = {{0, kBytes, 0, 1}, {kBytes, kBytes, 1, 2}, {0, 128, 2, 3}};
+  tessera_module_allocation allocations[3] = {{0, kBytes, 0, 1}, {kBytes, kBytes, 1, 2}, {0, 128, 2, 3}};
   int32_t operands[3][2] = {{0, 1}, {1, 2}, {2, 3}};
   tessera_module_step steps[3] = {};
   tessera_module_variant variant = {};
@@ -30,15 +30,15 @@ struct Chain {
       if (s == 2) continue;
       steps[s].num_grid_bounds = 1;
       steps[s].grid_bounds = &grid_bounds[s];
-      steps[s].num_written_extents = 1;
-      steps[s].written_extents = &reach;
+      steps[s].num_write_bounds = 1;
+      steps[s].write_bounds = &bound;
     }
     variant.buffers = buffers;
     variant.steps = steps;
-    variant.places = places;
+    variant.allocations = allocations;
     variant.num_buffers = 4;
     variant.num_steps = 3;
-    variant.num_places = 3;
+    variant.num_allocations = 3;
     variant.arena_bytes = 2 * kBytes;
   }
   Chain(const Chain&) = delete;
@@ -108,7 +108,7 @@ TEST(ArenaLayout, PartsOfAPlaceStayWhereTheyAreInIt) {
 
 TEST(ArenaLayout, WithoutPlacesAllStaysWhereThePlanHasIt) {
   Chain chain;
-  chain.variant.num_places = 0;
+  chain.variant.num_allocations = 0;
   ArenaLayout layout(chain.variant);
   EXPECT_FALSE(layout.fit(rows(1, 1)));
   EXPECT_EQ(layout.bytes(), 2 * kBytes);

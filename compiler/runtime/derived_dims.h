@@ -27,19 +27,19 @@ class DerivedDims {
   RuntimeStatus complete(std::span<int64_t> sizes) const;
 
  private:
-  struct Followed {
+  struct Derived {
     int32_t dimension = 0;
     DimensionFormula formula;
   };
-  const Followed* find(int32_t dimension) const;
-  RuntimeStatus wrongSize(const Followed& followed, std::span<const int64_t> sizes,
+  const Derived* find(int32_t dimension) const;
+  RuntimeStatus wrongSize(const Derived& derived, std::span<const int64_t> sizes,
                           std::span<const tessera_module_tensor> inputs) const;
-  RuntimeStatus noSize(const Followed& followed, std::span<const int64_t> sizes) const;
+  RuntimeStatus noSize(const Derived& derived, std::span<const int64_t> sizes) const;
   /// The sizes of the dimensions in its formula, for error messages.
-  std::string causes(const Followed& followed, std::span<const int64_t> sizes) const;
+  std::string causes(const Derived& derived, std::span<const int64_t> sizes) const;
 
   const tessera_module_variant& variant_;
-  std::vector<Followed> formulas_;
+  std::vector<Derived> formulas_;
 };
 
 }  // namespace tessera::compiler

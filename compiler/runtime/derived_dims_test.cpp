@@ -26,24 +26,24 @@ struct Decoder {
 
 TEST(DerivedDims, AreThoseOfTheirNames) {
   const Decoder decoder;
-  const DerivedDims followed(decoder.variant);
-  EXPECT_FALSE(followed.empty());
-  EXPECT_TRUE(followed.has(0));
-  EXPECT_FALSE(followed.has(1));
-  EXPECT_FALSE(followed.has(2));
-  EXPECT_TRUE(followed.check(std::vector<int64_t>{6, 4, 2, 2}, decoder.inputs).ok());
-  EXPECT_TRUE(followed.check(std::vector<int64_t>{2, 0, 2, 0}, decoder.inputs).ok());
+  const DerivedDims derived(decoder.variant);
+  EXPECT_FALSE(derived.empty());
+  EXPECT_TRUE(derived.has(0));
+  EXPECT_FALSE(derived.has(1));
+  EXPECT_FALSE(derived.has(2));
+  EXPECT_TRUE(derived.check(std::vector<int64_t>{6, 4, 2, 2}, decoder.inputs).ok());
+  EXPECT_TRUE(derived.check(std::vector<int64_t>{2, 0, 2, 0}, decoder.inputs).ok());
 }
 
 TEST(DerivedDims, ThatAreOthersAreRefusedByTheInput) {
   const Decoder decoder;
-  const DerivedDims followed(decoder.variant);
-  const RuntimeStatus longer = followed.check(std::vector<int64_t>{8, 4, 2, 2}, decoder.inputs);
+  const DerivedDims derived(decoder.variant);
+  const RuntimeStatus longer = derived.check(std::vector<int64_t>{8, 4, 2, 2}, decoder.inputs);
   EXPECT_EQ(longer.code(), TESSERA_INVALID_ARGUMENT);
   EXPECT_THAT(longer.message(), HasSubstr("input 'mask' has 8 along 'past + tokens', which is 6 for past=4, tokens=2"));
-  const RuntimeStatus half = followed.check(std::vector<int64_t>{6, 4, 2, 3}, decoder.inputs);
+  const RuntimeStatus half = derived.check(std::vector<int64_t>{6, 4, 2, 3}, decoder.inputs);
   EXPECT_THAT(half.message(), HasSubstr("input 'past/2' has 3 along 'past/2', which is 2 for past=4"));
-  const RuntimeStatus odd = followed.check(std::vector<int64_t>{7, 5, 2, 2}, decoder.inputs);
+  const RuntimeStatus odd = derived.check(std::vector<int64_t>{7, 5, 2, 2}, decoder.inputs);
   EXPECT_EQ(odd.code(), TESSERA_INVALID_ARGUMENT);
   EXPECT_THAT(odd.message(), HasSubstr("dimension 'past/2' has no size for past=5"));
 }

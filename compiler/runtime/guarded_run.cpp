@@ -92,15 +92,15 @@ RuntimeStatus Session::runGuardedStep(size_t first_call, GuardedMemory::End end)
   const auto place_of = [&](int32_t operand) {
     return bound.operands[first.first_operand + static_cast<size_t>(operand)];
   };
-  const auto grid_bounds = std::span(bound.grid_bounds).subspan(first.first_cut);
+  const auto grid_bounds = std::span(bound.grid_bounds).subspan(first.first_grid_bound);
   StepMemory memory(step, team_.threads());
   std::vector<void*> operands;
   for (int32_t i = 0; i < step.num_operands; ++i) {
     const tessera_module_buffer& buffer = tables().buffers[step.operands[i]];
     const auto index = static_cast<size_t>(i);
     // For an intermediate in a run of few rows, the arena has room for the bytes that the run writes only.
-    const bool cut = i >= arguments && buffer.kind == TESSERA_BUFFER_ARENA;
-    const int64_t bytes = cut ? writtenExtent(step, i, buffer.size_bytes, grid_bounds) : buffer.size_bytes;
+    const bool bounded = i >= arguments && buffer.kind == TESSERA_BUFFER_ARENA;
+    const int64_t bytes = bounded ? writtenBytes(step, i, buffer.size_bytes, grid_bounds) : buffer.size_bytes;
     if (RuntimeStatus status = memory.place(index, bytes, alignmentOf(tables(), buffer), end); !status.ok()) {
       return status;
     }

@@ -41,7 +41,7 @@ enum {
   TESSERA_BUFFER_INPUT = 1,    /* index = position in inputs */
   TESSERA_BUFFER_OUTPUT = 2,   /* index = position in outputs */
   TESSERA_BUFFER_WEIGHT = 3,   /* offset in the weights section */
-  TESSERA_BUFFER_ARENA = 4,    /* offset in the arena; index = position in places, where the variant has any */
+  TESSERA_BUFFER_ARENA = 4,    /* offset in the arena; index = position in allocations, where the variant has any */
   TESSERA_BUFFER_PREPARED = 5, /* index = position in the preparation's outputs; offset within it */
   TESSERA_BUFFER_LOOP = 6      /* set by a loop, another address in each iteration; index = position in loops */
 };
@@ -74,11 +74,11 @@ typedef struct {
 /* The effect of a grid bound on the bytes that a phase writes: min(most, bytes * ceil(k * numerator / denominator)),
  * where k is the number of iterations that the bound leaves. */
 typedef struct {
-  int32_t cut; /* position in the step's grid_bounds */
+  int32_t grid_bound; /* position in the step's grid_bounds */
   int32_t reserved;
   int64_t numerator, denominator;
   int64_t bytes, most;
-} tessera_module_written_extent_term;
+} tessera_module_write_bound_term;
 
 /* The phase writes no byte of a result at or after base + sum(terms). If a result has several such entries, the largest
  * bound holds; a result without one may be written to its end. */
@@ -86,8 +86,8 @@ typedef struct {
   int32_t operand; /* of the step; a result */
   int32_t num_terms;
   int64_t base;
-  const tessera_module_written_extent_term* terms;
-} tessera_module_written_extent;
+  const tessera_module_write_bound_term* terms;
+} tessera_module_write_bound;
 
 typedef struct {
   const char* name;   /* originating graph nodes */
@@ -103,18 +103,18 @@ typedef struct {
   int32_t num_grid_bounds;
   const tessera_module_grid_bound*
       grid_bounds; /* ascending by phase; within one phase each is inside a step of the one before */
-  const tessera_module_written_extent* written_extents; /* ascending by operand */
-  int32_t num_written_extents;
+  const tessera_module_write_bound* write_bounds; /* ascending by operand */
+  int32_t num_write_bounds;
   int32_t reserved;
 } tessera_module_step;
 
 /* An allocation of the arena, whose bytes are needed from step `first` to step `last` (the number of steps: until the
- * run ends). If a run writes only the leading bytes of its places, the places may be packed more densely: at any
- * multiples of 64, provided that no two places alive in one step share a byte that either writes. */
+ * run ends). If a run writes only the leading bytes of its allocations, these may be packed more densely: at any
+ * multiples of 64, provided that no two allocations alive in one step share a byte that either writes. */
 typedef struct {
   int64_t offset, size_bytes; /* for a run that writes everything */
   int32_t first, last;
-} tessera_module_place;
+} tessera_module_allocation;
 
 /* A value that each iteration passes to the next one. The first iteration reads `initial`; iterations write `result`
  * and `spare` alternately, so that none overwrites the value it reads; after the last iteration the value is in
@@ -199,8 +199,9 @@ typedef struct {
   const tessera_module_step* steps;
   const tessera_module_extent* extents; /* ascending by output, then dimension */
   const tessera_module_refused_sizes* refused_sizes;
-  const tessera_module_place* places; /* of a variant with ranges; none: every buffer is at its offset in `buffers` */
-  const tessera_module_loop* loops;   /* by first step; among loops with the same first step the outer one first */
+  const tessera_module_allocation*
+      allocations;                  /* of a variant with ranges; none: every buffer is at its offset in `buffers` */
+  const tessera_module_loop* loops; /* by first step; among loops with the same first step the outer one first */
   /* Errors that steps find. After a run `fault_buffer` holds an i64: 0, or k if the run is the error
    * fault_messages[k - 1]. Without messages there is no such buffer. */
   const char* const* fault_messages;
@@ -209,7 +210,7 @@ typedef struct {
   int32_t num_steps;
   int32_t num_extents;
   int32_t num_refused_sizes;
-  int32_t num_places;
+  int32_t num_allocations;
   int32_t num_loops;
   int32_t num_fault_messages;
   int32_t fault_buffer;

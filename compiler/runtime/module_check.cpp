@@ -84,7 +84,7 @@ class Checker {
     if (!array(v.dimensions, v.num_dimensions) || !array(v.inputs, m_->num_inputs) ||
         !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps) ||
         !array(v.extents, v.num_extents) || !array(v.refused_sizes, v.num_refused_sizes) ||
-        !array(v.places, v.num_places) || !array(v.loops, v.num_loops) ||
+        !array(v.allocations, v.num_allocations) || !array(v.loops, v.num_loops) ||
         !array(v.fault_messages, v.num_fault_messages)) {
       return fail("module", 0, "has a table outside the code");
     }
@@ -110,8 +110,8 @@ class Checker {
     for (int i = 0; i < m_->num_outputs; ++i) {
       if (const char* what = tensor(v, v.outputs[i])) return fail("output", i, what);
     }
-    for (int i = 0; i < v.num_places; ++i) {
-      if (const char* what = place(v, v.places[i])) return fail("place", i, what);
+    for (int i = 0; i < v.num_allocations; ++i) {
+      if (const char* what = allocation(v, v.allocations[i])) return fail("place", i, what);
     }
     for (int i = 0; i < v.num_buffers; ++i) {
       if (const char* what = buffer(v, v.buffers[i])) return fail("buffer", i, what);
@@ -231,7 +231,7 @@ class Checker {
     return nullptr;
   }
 
-  static const char* place(const tessera_module_variant& v, const tessera_module_place& p) {
+  static const char* allocation(const tessera_module_variant& v, const tessera_module_allocation& p) {
     if (!bytes(p.size_bytes) || !bytes(p.offset) || p.offset + p.size_bytes > v.arena_bytes) {
       return "reaches beyond the arena";
     }
@@ -254,9 +254,9 @@ class Checker {
         const int64_t limit = b.kind == TESSERA_BUFFER_WEIGHT ? m_->weights_bytes : v.arena_bytes;
         if (b.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
         if (b.offset > limit || b.size_bytes > limit - b.offset) return "reaches beyond its section";
-        if (b.kind == TESSERA_BUFFER_WEIGHT || v.num_places == 0) return nullptr;
-        if (b.index < 0 || b.index >= v.num_places) return "lies in no such place";
-        const tessera_module_place& p = v.places[b.index];
+        if (b.kind == TESSERA_BUFFER_WEIGHT || v.num_allocations == 0) return nullptr;
+        if (b.index < 0 || b.index >= v.num_allocations) return "lies in no such place";
+        const tessera_module_allocation& p = v.allocations[b.index];
         const bool inside = b.offset >= p.offset && b.offset + b.size_bytes <= p.offset + p.size_bytes;
         return inside ? nullptr : "reaches beyond its place";
       }
@@ -368,24 +368,24 @@ class Checker {
     }
     if (!array(s.grid_bounds, s.num_grid_bounds)) return "has its cuts outside the code";
     for (int32_t i = 0; i < s.num_grid_bounds; ++i) {
-      if (const char* what = cut(v, s, i)) return what;
+      if (const char* what = gridBound(v, s, i)) return what;
     }
-    if (!array(s.written_extents, s.num_written_extents)) return "has its reaches outside the code";
-    for (int32_t i = 0; i < s.num_written_extents; ++i) {
-      if (const char* what = reach(s, i)) return what;
+    if (!array(s.write_bounds, s.num_write_bounds)) return "has its reaches outside the code";
+    for (int32_t i = 0; i < s.num_write_bounds; ++i) {
+      if (const char* what = writeBound(s, i)) return what;
     }
     return nullptr;
   }
 
-  const char* reach(const tessera_module_step& s, int32_t index) const {
-    const tessera_module_written_extent& r = s.written_extents[index];
+  const char* writeBound(const tessera_module_step& s, int32_t index) const {
+    const tessera_module_write_bound& r = s.write_bounds[index];
     if (r.operand < s.num_operands - s.num_results || r.operand >= s.num_operands) return "reaches into no result";
-    if (index > 0 && r.operand < s.written_extents[index - 1].operand) return "has reaches out of order";
+    if (index > 0 && r.operand < s.write_bounds[index - 1].operand) return "has reaches out of order";
     if (r.num_terms > s.num_grid_bounds || !array(r.terms, r.num_terms)) return "has its reaches outside the code";
     if (r.base < -kMaxBytes || r.base > kMaxBytes) return "reaches impossibly far";
     for (int32_t i = 0; i < r.num_terms; ++i) {
-      const tessera_module_written_extent_term& t = r.terms[i];
-      if (t.cut < 0 || t.cut >= s.num_grid_bounds) return "reaches as far as no cut of its";
+      const tessera_module_write_bound_term& t = r.terms[i];
+      if (t.grid_bound < 0 || t.grid_bound >= s.num_grid_bounds) return "reaches as far as no cut of its";
       if (t.numerator < 1 || !bytes(t.numerator) || t.denominator < 1 || !bytes(t.denominator) || !bytes(t.bytes) ||
           !bytes(t.most)) {
         return "reaches impossibly far";
@@ -394,7 +394,7 @@ class Checker {
     return nullptr;
   }
 
-  const char* cut(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
+  const char* gridBound(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
     const tessera_module_grid_bound& c = s.grid_bounds[index];
     if (c.phase < 0 || c.phase >= s.num_phases) return "cuts no phase of its";
     // The product of the ranges' largest sizes bounds `rows * numerator` in neededSteps().
@@ -414,7 +414,7 @@ class Checker {
       return "cuts a phase where there is no level";
     }
     if (index == 0 || s.grid_bounds[index - 1].phase < c.phase) return nullptr;
-    // Cuts of a phase are nested, slowest first.
+    // The grid bounds of a phase are nested, slowest first.
     const bool within_other =
         s.grid_bounds[index - 1].phase == c.phase && s.grid_bounds[index - 1].inner % (c.count * c.inner) == 0;
     return within_other ? nullptr : "has cuts out of order";

@@ -204,13 +204,13 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
 
 TEST(ModuleCheck, ReachesAreOfAResultAndItsCuts) {
   struct Reaching {
-    tessera_module_written_extent_term term = {0, 0, 1, 1, 64, 128};
-    tessera_module_written_extent written_extents[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
+    tessera_module_write_bound_term term = {0, 0, 1, 1, 64, 128};
+    tessera_module_write_bound write_bounds[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
     RangedTables ranged;
     Reaching() {
-      written_extents[0].terms = &term;
-      ranged.tables.step.written_extents = written_extents;
-      ranged.tables.step.num_written_extents = 2;
+      write_bounds[0].terms = &term;
+      ranged.tables.step.write_bounds = write_bounds;
+      ranged.tables.step.num_write_bounds = 2;
     }
     RuntimeStatus check() const {
       const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
@@ -226,26 +226,26 @@ TEST(ModuleCheck, ReachesAreOfAResultAndItsCuts) {
     EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
     EXPECT_THAT(changed.check().message(), HasSubstr(words));
   };
-  refuses("reaches into no result", [](Reaching& r) { r.written_extents[0].operand = 2; });
-  refuses("reaches into no result", [](Reaching& r) { r.written_extents[1].operand = 4; });
-  refuses("impossibly far", [](Reaching& r) { r.written_extents[1].base = INT64_MAX; });
+  refuses("reaches into no result", [](Reaching& r) { r.write_bounds[0].operand = 2; });
+  refuses("reaches into no result", [](Reaching& r) { r.write_bounds[1].operand = 4; });
+  refuses("impossibly far", [](Reaching& r) { r.write_bounds[1].base = INT64_MAX; });
   refuses("impossibly far", [](Reaching& r) { r.term.denominator = 0; });
   refuses("impossibly far", [](Reaching& r) { r.term.numerator = INT64_MAX; });
   refuses("impossibly far", [](Reaching& r) { r.term.bytes = -1; });
   refuses("impossibly far", [](Reaching& r) { r.term.most = INT64_MAX; });
-  refuses("no cut of its", [](Reaching& r) { r.term.cut = 1; });
-  refuses("reaches outside", [](Reaching& r) { r.written_extents[0].num_terms = 2; });
-  refuses("reaches outside", [](Reaching& r) { r.written_extents[0].terms = nullptr; });
-  refuses("reaches outside", [](Reaching& r) { r.ranged.tables.step.written_extents = &r.written_extents[2] + 1000; });
+  refuses("no cut of its", [](Reaching& r) { r.term.grid_bound = 1; });
+  refuses("reaches outside", [](Reaching& r) { r.write_bounds[0].num_terms = 2; });
+  refuses("reaches outside", [](Reaching& r) { r.write_bounds[0].terms = nullptr; });
+  refuses("reaches outside", [](Reaching& r) { r.ranged.tables.step.write_bounds = &r.write_bounds[2] + 1000; });
 }
 
 TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {
   struct Placed {
-    tessera_module_place places[2] = {{0, 64, 0, 1}, {128, 128, 0, 0}};
+    tessera_module_allocation allocations[2] = {{0, 64, 0, 1}, {128, 128, 0, 0}};
     Tables tables;
     Placed() {
-      tables.variants[0].places = places;
-      tables.variants[0].num_places = 2;
+      tables.variants[0].allocations = allocations;
+      tables.variants[0].num_allocations = 2;
       tables.buffers[2].index = 1;
     }
     RuntimeStatus check() const {
@@ -262,15 +262,15 @@ TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {
     EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
     EXPECT_THAT(changed.check().message(), HasSubstr(words));
   };
-  refuses("place 1 reaches beyond the arena", [](Placed& p) { p.places[1].size_bytes = 192; });
-  refuses("place 0 reaches beyond the arena", [](Placed& p) { p.places[0].offset = -64; });
-  refuses("place 0 has an offset", [](Placed& p) { p.places[0].offset = 8; });
-  refuses("place 0 is needed in no step", [](Placed& p) { p.places[0].first = 2; });
-  refuses("place 0 is needed in no step", [](Placed& p) { p.places[0].last = 2; });
-  refuses("place 1 is needed in no step", [](Placed& p) { p.places[1].first = -1; });
+  refuses("place 1 reaches beyond the arena", [](Placed& p) { p.allocations[1].size_bytes = 192; });
+  refuses("place 0 reaches beyond the arena", [](Placed& p) { p.allocations[0].offset = -64; });
+  refuses("place 0 has an offset", [](Placed& p) { p.allocations[0].offset = 8; });
+  refuses("place 0 is needed in no step", [](Placed& p) { p.allocations[0].first = 2; });
+  refuses("place 0 is needed in no step", [](Placed& p) { p.allocations[0].last = 2; });
+  refuses("place 1 is needed in no step", [](Placed& p) { p.allocations[1].first = -1; });
   refuses("buffer 2 lies in no such place", [](Placed& p) { p.tables.buffers[2].index = 2; });
   refuses("buffer 2 reaches beyond its place", [](Placed& p) { p.tables.buffers[2].index = 0; });
-  refuses("table outside", [](Placed& p) { p.tables.variants[0].num_places = 1 << 19; });
+  refuses("table outside", [](Placed& p) { p.tables.variants[0].num_allocations = 1 << 19; });
 }
 
 /// Three steps; a loop over the last two that carries buffer 2 and reads parts of the input, and a loop nested in it

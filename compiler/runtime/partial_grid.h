@@ -16,21 +16,21 @@ struct EvaluatedGridBound {
 };
 
 /// Number of iterations of the bounded grid dimension that a run of `rows` rows needs.
-inline int64_t neededSteps(const tessera_module_grid_bound& cut, int64_t rows) {
+inline int64_t neededSteps(const tessera_module_grid_bound& bound, int64_t rows) {
   // No overflow: checkModule() bounds the factors.
-  const int64_t steps = (rows * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack;
-  return std::min(cut.count, steps);
+  const int64_t steps = (rows * bound.numerator + bound.denominator - 1) / bound.denominator + bound.slack;
+  return std::min(bound.count, steps);
 }
 
 /// Sets `below` of the grid bounds of one phase, slowest first; returns the number of cells of its `grid` that remain.
 inline int64_t boundGrid(int64_t grid, std::span<EvaluatedGridBound> grid_bounds) {
   int64_t left = 1, inside = 1;  // remaining cells so far, and cells of the whole grid, from the fastest level on
   for (size_t c = grid_bounds.size(); c-- > 0;) {
-    EvaluatedGridBound& cut = grid_bounds[c];
-    left *= cut.inner / inside;
-    cut.below = left;
-    left *= cut.needed;
-    inside = cut.inner * cut.count;
+    EvaluatedGridBound& bound = grid_bounds[c];
+    left *= bound.inner / inside;
+    bound.below = left;
+    left *= bound.needed;
+    inside = bound.inner * bound.count;
   }
   return left * (grid / inside);
 }
@@ -42,13 +42,13 @@ void forEachRun(std::span<const EvaluatedGridBound> grid_bounds, int64_t low, in
   if (grid_bounds.empty()) return work(low, high);
   while (low < high) {
     int64_t rest = low, at = 0, room = 0;
-    for (const EvaluatedGridBound& cut : grid_bounds) {
-      const int64_t whole = cut.needed * cut.below;
-      at += rest / whole * cut.count * cut.inner;
+    for (const EvaluatedGridBound& bound : grid_bounds) {
+      const int64_t whole = bound.needed * bound.below;
+      at += rest / whole * bound.count * bound.inner;
       rest %= whole;
       room = whole - rest;  // until the end of the fastest bounded dimension, within which cells are contiguous
-      at += rest / cut.below * cut.inner;
-      rest %= cut.below;
+      at += rest / bound.below * bound.inner;
+      rest %= bound.below;
     }
     const int64_t length = std::min(room, high - low);
     work(at + rest, at + rest + length);

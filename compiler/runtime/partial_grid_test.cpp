@@ -13,7 +13,7 @@ std::vector<int64_t> cellsByHand(int64_t grid, const std::vector<EvaluatedGridBo
   std::vector<int64_t> cells;
   for (int64_t cell = 0; cell < grid; ++cell) {
     bool needed = true;
-    for (const EvaluatedGridBound& cut : grid_bounds) needed &= cell / cut.inner % cut.count < cut.needed;
+    for (const EvaluatedGridBound& bound : grid_bounds) needed &= cell / bound.inner % bound.count < bound.needed;
     if (needed) cells.push_back(cell);
   }
   return cells;
@@ -54,16 +54,16 @@ TEST(GridPart, HoldsWhatIsNeededInOrderHoweverItIsShared) {
 }
 
 TEST(GridPart, RoundsRowsUpToSteps) {
-  tessera_module_grid_bound cut{
+  tessera_module_grid_bound bound{
       .phase = 0, .ranges = 1, .count = 4, .inner = 1, .numerator = 3, .denominator = 8, .slack = 0};
-  EXPECT_EQ(neededSteps(cut, 0), 0);
-  EXPECT_EQ(neededSteps(cut, 1), 1);
-  EXPECT_EQ(neededSteps(cut, 3), 2);
-  EXPECT_EQ(neededSteps(cut, 9), 4);
-  EXPECT_EQ(neededSteps(cut, 90), 4);
-  cut.slack = 2;
-  EXPECT_EQ(neededSteps(cut, 1), 3);
-  EXPECT_EQ(neededSteps(cut, 0), 2);  // a result may have rows in addition to those of the range
+  EXPECT_EQ(neededSteps(bound, 0), 0);
+  EXPECT_EQ(neededSteps(bound, 1), 1);
+  EXPECT_EQ(neededSteps(bound, 3), 2);
+  EXPECT_EQ(neededSteps(bound, 9), 4);
+  EXPECT_EQ(neededSteps(bound, 90), 4);
+  bound.slack = 2;
+  EXPECT_EQ(neededSteps(bound, 1), 3);
+  EXPECT_EQ(neededSteps(bound, 0), 2);  // a result may have rows in addition to those of the range
 }
 
 TEST(GridPart, NothingIsLeftOfNoRows) {

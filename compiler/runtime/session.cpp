@@ -108,8 +108,8 @@ Session::Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_m
 RuntimeStatus Session::prepare() {
   int64_t arena_bytes = 0, reserved = 0, dense = 0;  // the arena of variants that always use all of it
   for (const tessera_module_variant& variant : variantsOf(module_)) {
-    // Variants with places get their own layout for the sizes of each run.
-    if (variant.num_places == 0) arena_bytes = std::max(arena_bytes, variant.arena_bytes);
+    // Variants with allocations get their own layout for the sizes of each run.
+    if (variant.num_allocations == 0) arena_bytes = std::max(arena_bytes, variant.arena_bytes);
     bound_.push_back(bind(variant));
     reserved = std::max(reserved, bound_.back().arena.reservedBytes());
     dense = std::max(dense, bound_.back().dense.bytes());
@@ -137,13 +137,14 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
     const tessera_module_step& step = variant.steps[s];
     for (int32_t p = 0; p < step.num_phases; ++p) {
       // The step's table has the grid bounds of all phases; a call gets the bounds of its own phase.
-      const size_t first_cut = bound.grid_bounds.size();
+      const size_t first_grid_bound = bound.grid_bounds.size();
       for (int32_t c = 0; c < step.num_grid_bounds; ++c) {
-        const tessera_module_grid_bound& cut = step.grid_bounds[c];
-        if (cut.phase == p) bound.grid_bounds.push_back({cut.count, cut.inner, cut.count, 1});
+        const tessera_module_grid_bound& grid_bound = step.grid_bounds[c];
+        if (grid_bound.phase == p)
+          bound.grid_bounds.push_back({grid_bound.count, grid_bound.inner, grid_bound.count, 1});
       }
       bound.calls.push_back({step.phases[p].fn, bound.operands.size(), s, p, p + 1 == step.num_phases,
-                             static_cast<int32_t>(bound.grid_bounds.size() - first_cut), first_cut});
+                             static_cast<int32_t>(bound.grid_bounds.size() - first_grid_bound), first_grid_bound});
       bound.grids.push_back(step.phases[p].grid);
     }
     for (int32_t i = 0; i < step.num_operands; ++i) {
@@ -157,7 +158,7 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
   const auto ranges = module_.num_inputs - static_cast<int32_t>(firstCount(module_, variant));
   bound.given.resize(static_cast<size_t>(module_.num_inputs));
   bound.counts.resize(static_cast<size_t>(ranges));
-  if (!bound.followed.empty()) bound.sizes.resize(static_cast<size_t>(variant.num_dimensions));
+  if (!bound.derived.empty()) bound.sizes.resize(static_cast<size_t>(variant.num_dimensions));
   for (int32_t o = 0; o < module_.num_outputs; ++o) {
     const tessera_module_tensor& output = variant.outputs[o];
     bound.first_dimension.push_back(bound.output_shapes.size());
@@ -231,7 +232,7 @@ RuntimeStatus Session::checkBuffers(std::span<const tessera_const_buffer> inputs
     if (dimension.size >= 0) continue;
     const int64_t count = valueOf(inputs[count_input++]);
     if (count < 0 || count > -dimension.size ||
-        (dimension.size == -1 && count != 1 && !bound_[variant_].followed.has(d))) {
+        (dimension.size == -1 && count != 1 && !bound_[variant_].derived.has(d))) {
       return runtimeError(TESSERA_INVALID_ARGUMENT,
                           "input '%.100s' says that %lld count, the chosen variant takes 0 to %lld", dimension.name,
                           static_cast<long long>(count), static_cast<long long>(-dimension.size));
@@ -362,13 +363,13 @@ void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span
 
 RuntimeStatus Session::checkDerivedDims(std::span<const tessera_const_buffer> inputs) {
   Bound& bound = bound_[variant_];
-  if (bound.followed.empty()) return {};
+  if (bound.derived.empty()) return {};
   size_t input = firstCount(module_, tables());
   for (size_t d = 0; d < bound.sizes.size(); ++d) {
     const int64_t size = tables().dimensions[d].size;
     bound.sizes[d] = size < 0 ? valueOf(inputs[input++]) : size;
   }
-  return bound.followed.check(bound.sizes, {tables().inputs, inputs.size()});
+  return bound.derived.check(bound.sizes, {tables().inputs, inputs.size()});
 }
 
 void Session::fitToSizes(std::span<const tessera_const_buffer> inputs) {
@@ -397,20 +398,20 @@ void Session::boundGrids() {
     const Call& call = bound.calls[c];
     if (call.num_grid_bounds == 0) continue;
     const tessera_module_step& step = variant.steps[call.step];
-    const std::span<EvaluatedGridBound> grid_bounds(bound.grid_bounds.data() + call.first_cut,
+    const std::span<EvaluatedGridBound> grid_bounds(bound.grid_bounds.data() + call.first_grid_bound,
                                                     static_cast<size_t>(call.num_grid_bounds));
     size_t next = 0;
     for (int32_t i = 0; i < step.num_grid_bounds; ++i) {
-      const tessera_module_grid_bound& cut = step.grid_bounds[i];
-      if (cut.phase != call.phase) continue;
+      const tessera_module_grid_bound& grid_bound = step.grid_bounds[i];
+      if (grid_bound.phase != call.phase) continue;
       size_t range = 0;
       int64_t rows = 1;
       for (int32_t d = 0; d < variant.num_dimensions; ++d) {
         // `ranges` is a bit set of dimensions; the rows are the product of their sizes.
-        if (d < 32 && (cut.ranges >> d & 1) != 0) rows *= bound.counts[range];
+        if (d < 32 && (grid_bound.ranges >> d & 1) != 0) rows *= bound.counts[range];
         range += variant.dimensions[d].size < 0 ? 1 : 0;
       }
-      grid_bounds[next++].needed = neededSteps(cut, rows);
+      grid_bounds[next++].needed = neededSteps(grid_bound, rows);
     }
     bound.grids[c] = boundGrid(step.phases[call.phase].grid, grid_bounds);
   }

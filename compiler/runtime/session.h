@@ -106,12 +106,12 @@ class Session {
     int32_t step, phase;
     bool ends_step;
     int32_t num_grid_bounds;
-    size_t first_cut;  // in Bound::grid_bounds
+    size_t first_grid_bound;  // in Bound::grid_bounds
   };
   /// The operands and calls of one variant's steps.
   struct Bound {
     Bound(const tessera_module_variant& variant, int32_t num_inputs)
-        : arena(variant), dense(variant, num_inputs), followed(variant), loops(variant) {}
+        : arena(variant), dense(variant, num_inputs), derived(variant), loops(variant) {}
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
     std::vector<Call> calls;
@@ -124,9 +124,9 @@ class Session {
     bool layout_is_current = false;               // whether grids and arena correspond to `counts`
     ArenaLayout arena;
     DenseInputs dense;
-    DerivedDims followed;
+    DerivedDims derived;
     LoopControl loops;
-    std::vector<int64_t> sizes;  // of all dimensions, in the latest run; only if some follow from others
+    std::vector<int64_t> sizes;  // of all dimensions, in the latest run; only if some are derived from others
   };
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads);
@@ -137,7 +137,7 @@ class Session {
   void fitToSizes(std::span<const tessera_const_buffer> inputs);
   void boundGrids();
   std::span<const EvaluatedGridBound> gridBoundsOf(const Call& call) const {
-    return {bound_[variant_].grid_bounds.data() + call.first_cut, static_cast<size_t>(call.num_grid_bounds)};
+    return {bound_[variant_].grid_bounds.data() + call.first_grid_bound, static_cast<size_t>(call.num_grid_bounds)};
   }
   /// Extents of an input in this run, after its counts have been checked.
   std::span<const int64_t> extentsOf(std::span<const tessera_const_buffer> inputs, size_t input,

@@ -42,7 +42,7 @@ void addLoops(const v1::Tile& leaf, Features& features) {
   const v1::Kernel& kernel = leaf.kernel();
   std::array<std::array<float, kPerLoop>, kLoops> loops{};
   const auto at = [&](const std::string& dimension) -> std::array<float, kPerLoop>* {
-    const int number = numberOf(dimension);
+    const int number = loopNumber(dimension);
     return number < 0 || number >= kLoops ? nullptr : &loops[static_cast<size_t>(number)];
   };
   for (const v1::Extent& extent : kernel.tile())
@@ -101,7 +101,7 @@ void addLeaf(const v1::Tile& leaf, Features& features) {
       static_cast<float>(apart) / 2,
       static_cast<float>(within) / 2,
       static_cast<float>(outside) / 8,
-      kernel.points().empty() ? 0.F : static_cast<float>(numberOf(kernel.points(kernel.points_size() - 1)) + 1) / 8,
+      kernel.points().empty() ? 0.F : static_cast<float>(loopNumber(kernel.points(kernel.points_size() - 1)) + 1) / 8,
       kernel.instruction().empty() ? 0.F : 1.F,
       kernel.interleaved() ? 1.F : 0.F,
       kernel.transposed().empty() ? 0.F : 1.F,

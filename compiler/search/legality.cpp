@@ -21,7 +21,7 @@ constexpr int kSeveral = 2;  // number of refusals after which a direction that 
 int64_t accumulators(const v1::Kernel& kernel) {
   int64_t points = 1;
   for (const v1::Extent& extent : kernel.tile())
-    if (!sums(extent.dimension())) points *= pointsAlong(kernel, extent);
+    if (!isReduction(extent.dimension())) points *= pointsAlong(kernel, extent);
   return points;
 }
 
@@ -35,24 +35,25 @@ std::string badLoops(const v1::Tile& leaf, const Extents& extents) {
     const auto extent = extents.find({kernel.nest(), dimension});
     if (loop.step() < 1 || loop.step() % tile != 0) return "a step is no multiple of the tile";
     if (extent != extents.end() && loop.step() >= extent->second) return "a step is the whole loop, or more";
-    if (sums(dimension) && loop.step() <= tile) return "a sum is walked in blocks only";
+    if (isReduction(dimension) && loop.step() <= tile) return "a sum is walked in blocks only";
     steps[dimension].push_back(loop.step());
     if (loop.unit().empty()) {
       in_grid = false;
-    } else if (!in_grid || sums(dimension)) {
+    } else if (!in_grid || isReduction(dimension)) {
       return "a spatial loop sums, or runs inside of one in time";
     }
   }
   for (const auto& [dimension, sizes] : steps) {
     const int64_t tile = tileAlong(kernel, dimension);
-    if (sizes.size() > kMostBlockLevels + (sums(dimension) ? 0 : 1)) return "a loop has more levels than there may be";
-    if (!sums(dimension) && sizes.back() != tile) return "no loop goes over all tiles";
+    if (sizes.size() > kMostBlockLevels + (isReduction(dimension) ? 0 : 1))
+      return "a loop has more levels than there may be";
+    if (!isReduction(dimension) && sizes.back() != tile) return "no loop goes over all tiles";
     for (size_t level = 0; level + 1 < sizes.size(); ++level)
       if (sizes[level] <= sizes[level + 1] || sizes[level] % sizes[level + 1] != 0)
         return "blocks hold no several of what is inside of them";
     // Partial sums of a block are kept in the output, which only products support.
     const bool may_block = traitsOf(kernel.variant()).streams && !kernel.reductions().empty();
-    if (sums(dimension) && (!may_block || dimension != kernel.reductions(0)))
+    if (isReduction(dimension) && (!may_block || dimension != kernel.reductions(0)))
       return "a sum is cut into blocks where it is a product's, and its outermost";
   }
   return "";
@@ -97,7 +98,7 @@ bool contradicts(const v1::Tile& leaf, const std::pair<int, std::string>& loop, 
     walked = true;
     if (each.step() >= extent) return true;
   }
-  return tile > extent || (!walked && !sums(loop.second) && tile != extent);
+  return tile > extent || (!walked && !isReduction(loop.second) && tile != extent);
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ Extents extentsOf(const v1::Schedule& schedule) {
       const std::pair key{kernel.nest(), dimension};
       const bool walked =
           std::ranges::any_of(leaf->loops(), [&](const v1::Loop& loop) { return loop.dimension() == dimension; });
-      if (sums(dimension) || walked) continue;
+      if (isReduction(dimension) || walked) continue;
       ++leaves[key];
       extents[key] = std::max(extents[key], extent.size());
     }
@@ -165,7 +166,7 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
     return "more results than the chip has registers";
   if (traits.tile != KernelTraits::Tile::kWholeBlock)
     for (const auto& [key, extent] : extents_) {
-      if (key.first != kernel.nest() || sums(key.second)) continue;
+      if (key.first != kernel.nest() || isReduction(key.second)) continue;
       const bool walked =
           std::ranges::any_of(leaf.loops(), [&](const v1::Loop& loop) { return loop.dimension() == key.second; });
       if (!walked && tileAlong(kernel, key.second) != extent) return "no loop goes over all tiles";
@@ -188,7 +189,7 @@ bool Legality::hopeless(const Direction& direction) const {
   return count != directions_.end() && count->second.refused >= kSeveral && count->second.followed == 0;
 }
 
-void Legality::note(const Direction& direction, bool followed) {
+void Legality::recordTrial(const Direction& direction, bool followed) {
   Count& count = directions_[absl::StrCat(direction.path, " ", direction.type())];
   ++(followed ? count.followed : count.refused);
 }

@@ -30,7 +30,7 @@ class Legality {
   /// Whether trials along this direction of this tile have failed several times and never succeeded.
   bool hopeless(const Direction& direction) const;
   /// Records a trial of a tree that lies one step along `direction`. `followed`: it was built and gave right results.
-  void note(const Direction& direction, bool followed);
+  void recordTrial(const Direction& direction, bool followed);
 
   const Extents& extents() const { return extents_; }
 

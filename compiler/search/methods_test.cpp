@@ -176,7 +176,7 @@ TEST(Methods, DirectionsThatNeverWorkAreGivenUp) {
   for (int trial = 0; trial < 400; ++trial) {
     const auto candidate = search->propose();
     if (!candidate) break;
-    if (candidate->direction.kind == "fetch" && candidate->direction.dimension == "panel") ++panels;
+    if (candidate->direction.kind == "fetch" && candidate->direction.subject == "panel") ++panels;
     search->observe(*candidate, {speedOf(candidate->schedule) / speedOf(start())});
   }
   EXPECT_GT(panels, 0);
@@ -422,7 +422,7 @@ TEST(Space, TilesGrowToDivisorsAndToTheWholeLoop) {
   const Extents extents = {{{0, "i0"}, 42}, {{0, "i1"}, 48}};
   std::set<int64_t> rows;
   for (const Neighbour& each : neighboursOf(schedule, extents)) {
-    if (each.direction.kind != "tile" || each.direction.dimension != "i0") continue;
+    if (each.direction.kind != "tile" || each.direction.subject != "i0") continue;
     rows.insert(tileAlong(each.schedule.phases(0).kernel(), "i0"));
     if (each.direction.change != "whole") continue;
     EXPECT_EQ(each.schedule.phases(0).loops_size(), 1) << "nothing goes round a tile that is the whole loop";

@@ -23,7 +23,7 @@ void setExtent(v1::Kernel& kernel, const std::string& dimension, int64_t size) {
     extent->set_dimension(dimension);
     extent->set_size(size);
     // Leaves list the loops of a tile in order (leaf_read.cpp).
-    std::ranges::sort(tile, {}, [](const v1::Extent& each) { return numberOf(each.dimension()); });
+    std::ranges::sort(tile, {}, [](const v1::Extent& each) { return loopNumber(each.dimension()); });
   }
 }
 
@@ -52,12 +52,12 @@ void dropPacks(google::protobuf::RepeatedPtrField<v1::Tile>& tiles, int nest, in
 
 }  // namespace
 
-int numberOf(const std::string& dimension) {
+int loopNumber(const std::string& dimension) {
   int number = -1;
   return !dimension.empty() && absl::SimpleAtoi(dimension.substr(1), &number) ? number : -1;
 }
 
-bool sums(const std::string& dimension) { return dimension.starts_with("r"); }
+bool isReduction(const std::string& dimension) { return dimension.starts_with("r"); }
 
 bool copies(const v1::Kernel& kernel) { return traitsOf(kernel.variant()).runs == KernelTraits::Runs::kCopy; }
 
@@ -71,7 +71,7 @@ int64_t pointsAlong(const v1::Kernel& kernel, const v1::Extent& extent) {
 void orderPoints(v1::Kernel& kernel) {
   std::vector<std::string> several;
   for (const v1::Extent& extent : kernel.tile())
-    if (!sums(extent.dimension()) && pointsAlong(kernel, extent) > 1) several.push_back(extent.dimension());
+    if (!isReduction(extent.dimension()) && pointsAlong(kernel, extent) > 1) several.push_back(extent.dimension());
   std::vector<std::string> points;
   for (const std::string& point : kernel.points())
     if (std::ranges::find(several, point) != several.end()) points.push_back(point);
@@ -87,7 +87,7 @@ void orderPoints(v1::Kernel& kernel) {
 bool canInterleave(const v1::Kernel& kernel) {
   int64_t points = 1;
   for (const v1::Extent& extent : kernel.tile())
-    if (!sums(extent.dimension())) points *= pointsAlong(kernel, extent);
+    if (!isReduction(extent.dimension())) points *= pointsAlong(kernel, extent);
   return traitsOf(kernel.variant()).interleaves && points > 1;
 }
 
@@ -112,7 +112,7 @@ bool setVariant(v1::Tile& leaf, std::string_view variant) {
 bool setVectorLoop(v1::Tile& leaf, const std::string& dimension) {
   v1::Kernel& kernel = *leaf.mutable_kernel();
   const KernelTraits& traits = traitsOf(kernel.variant());
-  const std::string_view variant = sums(dimension) ? traits.summing : traits.staying;
+  const std::string_view variant = isReduction(dimension) ? traits.summing : traits.staying;
   if (kernel.lanes() < 2 || kernel.vector_loop() == dimension || variant.empty() || !leaf.stages().empty())
     return false;
   kernel.set_variant(std::string(variant));
@@ -138,7 +138,7 @@ bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size) {
   for (int at = loops.size() - 1; at >= 0; --at) {
     v1::Loop& loop = loops[at];
     if (loop.dimension() != dimension) continue;
-    if (loop.step() == old && !sums(dimension)) {
+    if (loop.step() == old && !isReduction(dimension)) {
       loop.set_step(size);
       walked = true;
       continue;
@@ -153,7 +153,7 @@ bool setTile(v1::Tile& leaf, const std::string& dimension, int64_t size) {
     }
   }
   // A tile that covered the whole loop has shrunk: a loop over tiles must be added.
-  if (!walked && !sums(dimension) && size < old) {
+  if (!walked && !isReduction(dimension) && size < old) {
     v1::Loop* loop = loops.Add();
     loop->set_dimension(dimension);
     loop->set_step(size);
@@ -185,7 +185,7 @@ std::vector<int> blockLoops(const v1::Tile& leaf, const std::string& dimension) 
   std::vector<int> found;
   for (int at = 0; at < leaf.loops_size(); ++at)
     if (const v1::Loop& loop = leaf.loops(at);
-        loop.dimension() == dimension && (loop.step() != tile || sums(dimension)))
+        loop.dimension() == dimension && (loop.step() != tile || isReduction(dimension)))
       found.push_back(at);
   return found;
 }

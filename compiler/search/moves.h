@@ -16,9 +16,9 @@ namespace tessera::compiler::search {
 
 /// The number of a loop: the digits after the first letter, 12 for "i12" and 3 for "r3". The letter is not checked. -1
 /// if no number follows it.
-int numberOf(const std::string& dimension);
+int loopNumber(const std::string& dimension);
 /// Whether this is a reduction loop: "r3".
-bool sums(const std::string& dimension);
+bool isReduction(const std::string& dimension);
 /// Whether the kernel copies an operand.
 bool copies(const v1::Kernel& kernel);
 /// Whether the kernel runs a nest.

@@ -130,7 +130,7 @@ void Search::observe(const Candidate& candidate, Outcome outcome) {
   ++trials_;
   const double from = points_[candidate.start].speed;
   const double reward = outcome.speed > 0 ? (outcome.speed - from) / from : kRefused;
-  if (!candidate.direction.kind.empty()) legality_.note(candidate.direction, outcome.speed > 0);
+  if (!candidate.direction.kind.empty()) legality_.recordTrial(candidate.direction, outcome.speed > 0);
   if (outcome.speed > 0) addPoint(candidate.schedule, outcome.speed);
   learn(candidate, reward);
 }

@@ -34,7 +34,7 @@ v1::Schedule parsed(const std::string& text) {
 const Neighbour* find(const std::vector<Neighbour>& all, const std::string& kind, const std::string& path,
                       const std::string& dimension, const std::string& change) {
   for (const Neighbour& each : all)
-    if (each.direction.kind == kind && each.direction.path == path && each.direction.dimension == dimension &&
+    if (each.direction.kind == kind && each.direction.path == path && each.direction.subject == dimension &&
         each.direction.change == change)
       return &each;
   return nullptr;

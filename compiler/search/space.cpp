@@ -316,8 +316,8 @@ Direction Direction::opposite() const {
                                                                   {"-", "+"}, {"next", "last"}, {"last", "next"}};
   Direction back = *this;
   if (kind == "pair") {
-    const std::vector<std::string> loops = absl::StrSplit(dimension, ' ');
-    back.dimension = absl::StrCat(loops.back(), " ", loops.front());
+    const std::vector<std::string> loops = absl::StrSplit(subject, ' ');
+    back.subject = absl::StrCat(loops.back(), " ", loops.front());
     return back;
   }
   for (const auto& [forth, reverse] : kBack) {

@@ -13,7 +13,7 @@ namespace tessera::compiler::search {
 /// One decision changed by one step (thesis, 4.3: neighbours lie along typed directions). Words and notation are those
 /// of clients/docs/design/tile-tree.md and terms.md there.
 struct Direction {
-  /// Kind, its `dimension` in parentheses, and an example in the printed form of the tree:
+  /// Kind, its `subject` in parentheses, and an example in the printed form of the tree:
   /// - tile (loop): size of the register tile: `tile i0:14` to `tile i0:28`. Loops over tiles, and panels of that
   ///   width, follow.
   /// - pair (two loops, "i0 i1"): the tile grows along the first and shrinks along the second, the thesis's direction
@@ -34,11 +34,11 @@ struct Direction {
   /// - variant (the present kernel): another kernel for the nest, named by `change`.
   std::string kind;
   std::string path;  ///< of the tile, "0.2.1"; empty: the whole tree
-  std::string dimension;
+  std::string subject;
   std::string change;  ///< "x2", "/2", "+1", ...
 
   /// The common name of such directions of different tiles: experience with one applies to the others.
-  std::string type() const { return kind + " " + dimension + " " + change; }
+  std::string type() const { return kind + " " + subject + " " + change; }
 
   /// The direction that undoes this step: "/2" for "x2", the pair (j, i) for (i, j). Its kind is empty if no direction
   /// is named so.

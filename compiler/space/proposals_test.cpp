@@ -80,7 +80,7 @@ TEST(Proposals, ComputeWhatTheWorkloadSays) {
       for (size_t at = 0; at < proposals.size() && at < all; ++at) {
         const search::Neighbour& each = at == 0 ? proposals.front() : proposals[proposals.size() - at];
         SCOPED_TRACE(each.direction.type() + "\n" + each.text);
-        if (kind == "lanes") along.insert(each.direction.dimension.substr(0, 1));
+        if (kind == "lanes") along.insert(each.direction.subject.substr(0, 1));
         // In steps of four: other seeds compile for other registers, where the default tree differs.
         checkWorkload(ir, {.seed = 1 + 4 * static_cast<unsigned>(at),
                            .edit = [&](v1::Schedule& schedule) { schedule = each.schedule; }});

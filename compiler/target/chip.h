@@ -57,7 +57,7 @@ class Chip {
   int cores() const { return target_.units(0).count(); }
   /// Number of parts into which a phase is cut so that every core has work: the larger one of the number of cores and
   /// the cost parameter Grid.few_parts.
-  int64_t enoughParts() const { return std::max<int64_t>(costParameters().grid().few_parts(), cores()); }
+  int64_t minParts() const { return std::max<int64_t>(costParameters().grid().few_parts(), cores()); }
   int threadsPerCore() const { return target_.units(0).threads(); }
   int vectorBits() const { return target_.registers().vector_bits(); }
   int vectorRegisters() const { return target_.registers().vector_count(); }
@@ -103,24 +103,24 @@ class Chip {
   std::optional<size_t> ownLevel() const;
   /// The nearest level of at least `bytes` bytes, however many cores share it; the last level if none is that large.
   const Level& levelHolding(double bytes) const;
-  // Three fractions of a level's capacity, each for another use of the level. heldBytes(): all data that a slice or
-  // block keeps there, while other data streams past. stayingBytes(): one operand of a product that stays while the
-  // other one is streamed. copiedBytes(): the same for an operand that is packed into panels, which needs room for the
-  // panels that are being written and read.
+  // Three fractions of a level's capacity, each for another use of the level. residentBytes(): all data that a slice or
+  // block keeps there, while other data streams past. residentOperandBytes(): one operand of a product that stays while
+  // the other one is streamed. packedOperandBytes(): the same for an operand that is packed into panels, which needs
+  // room for the panels that are being written and read.
 
   /// Bytes of a level, and lines of its sets, that plans fill (Memory.resident_share).
-  int64_t heldBytes(const Level& level) const {
+  int64_t residentBytes(const Level& level) const {
     return part(level.capacity_bytes, costParameters().memory().resident_share());
   }
-  int64_t heldWays(const Level& level, int64_t sets = 1) const {
+  int64_t residentWays(const Level& level, int64_t sets = 1) const {
     return part(sets * level.ways, costParameters().memory().resident_share());
   }
   /// Largest size in bytes of an operand that stays in a level (Memory.stationary_share).
-  int64_t stayingBytes(const Level& level) const {
+  int64_t residentOperandBytes(const Level& level) const {
     return part(level.capacity_bytes, costParameters().memory().stationary_share());
   }
   /// Largest size in bytes of a packed operand that stays in a level (Memory.packed_share).
-  int64_t copiedBytes(const Level& level) const {
+  int64_t packedOperandBytes(const Level& level) const {
     return part(level.capacity_bytes, costParameters().memory().packed_share());
   }
   /// Bytes of a level available to each of `threads` threads on separate cores.

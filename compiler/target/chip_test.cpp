@@ -97,12 +97,12 @@ TEST(Chip, SharesOfLevels) {
   const Chip zen = builtin("znver4");
   EXPECT_EQ(zen.share(zen.level(2), 64), static_cast<double>(zen.level(2).capacity_bytes) / 8) << "eight share it";
   EXPECT_EQ(zen.farBytes(), zen.level(2).capacity_bytes / 8);
-  EXPECT_EQ(server.heldBytes(own), own.capacity_bytes * 3 / 4);
-  EXPECT_EQ(server.heldWays(server.near(), 5), 30) << "three quarters of five sets of eight";
-  EXPECT_EQ(server.stayingBytes(own), own.capacity_bytes / 2);
+  EXPECT_EQ(server.residentBytes(own), own.capacity_bytes * 3 / 4);
+  EXPECT_EQ(server.residentWays(server.near(), 5), 30) << "three quarters of five sets of eight";
+  EXPECT_EQ(server.residentOperandBytes(own), own.capacity_bytes / 2);
   v1::Target crowded = server.target();
   crowded.mutable_cost_parameters()->mutable_memory()->set_stationary_share(0.25);
-  EXPECT_EQ(Chip(crowded).stayingBytes(own), own.capacity_bytes / 4);
+  EXPECT_EQ(Chip(crowded).residentOperandBytes(own), own.capacity_bytes / 4);
   EXPECT_EQ(completedCostParameters(crowded).memory().stationary_share(), 0.25);
   EXPECT_EQ(server.ownLevel(), 1);
   EXPECT_EQ(server.levelHolding(2 << 20).name, "L3");

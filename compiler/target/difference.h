@@ -20,7 +20,7 @@ std::vector<TargetDifference> differencesOf(const v1::Target& left, const v1::Ta
 
 /// One of the chip's cost parameters (v1::CostParameters).
 struct CostParameterText {
-  std::string field, value;  ///< "steps.phase_cycles", "2700"
+  std::string field, value;  ///< "overheads.phase_cycles", "2700"
   bool own = false;          ///< set by the description, not by the family
 };
 

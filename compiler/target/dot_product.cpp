@@ -158,7 +158,7 @@ std::vector<PairProduct> pairProducts(const google::protobuf::RepeatedPtrField<v
   return found;
 }
 
-int groupOf(const std::vector<DotProduct>& products, int bits) {
+int dotProductGroup(const std::vector<DotProduct>& products, int bits) {
   const bool floating = bits == 16;
   return std::any_of(products.begin(), products.end(),
                      [&](const DotProduct& each) { return each.floating == floating; })

@@ -30,7 +30,8 @@ struct DotProduct {
 };
 
 /// An instruction that multiplies 8-bit neighbours, unsigned by signed, and adds pairs of products in 16 bits with
-/// saturation: vpmaddubsw. The result is exact for pairs of second operands whose sum is at most kNarrow in magnitude.
+/// saturation: vpmaddubsw. The result is exact for pairs of second operands whose sum is at most kMaxExactSum in
+/// magnitude.
 struct PairProduct {
   std::string name;
   std::string emit;           ///< the LLVM intrinsic
@@ -40,7 +41,7 @@ struct PairProduct {
   /// Largest magnitude of the sum of two second operands for which the sum of the two products fits into 16 bits. If
   /// the second operands have equal signs, the sum of products is at most 255 * |their sum|; if they have opposite
   /// signs, it is at most 255 * 128 in magnitude, which always fits.
-  static constexpr int kNarrow = 32767 / 255;
+  static constexpr int kMaxExactSum = 32767 / 255;
 };
 
 /// The pair products among these instructions whose sums another one of them can accumulate.
@@ -52,7 +53,7 @@ std::vector<DotProduct> dotProducts(const google::protobuf::RepeatedPtrField<v1:
 
 /// Elements of `bits` bits in a group of the chip's instructions (16-bit elements are bf16): as many as fill a 32-bit
 /// sum. 0 if no instruction sums such groups.
-int groupOf(const std::vector<DotProduct>& products, int bits);
+int dotProductGroup(const std::vector<DotProduct>& products, int bits);
 
 /// Whether the instruction multiplies two vectors of f32 and adds the products to a third one with a single rounding
 /// each.

@@ -86,9 +86,9 @@ TEST(DotProduct, OfHalvesWhereTheChipHasThem) {
   EXPECT_EQ(halves("neoverse-v1"), "bfdot.128 4x2");
   EXPECT_EQ(halves("cascadelake"), "");
   const auto both = dotProducts(usableInstructions(*findBuiltinTarget("znver4")));
-  EXPECT_EQ(groupOf(both, 16), 2);
-  EXPECT_EQ(groupOf(both, 8), 4);
-  EXPECT_EQ(groupOf(dotProducts(usableInstructions(*findBuiltinTarget("cascadelake"))), 16), 0);
+  EXPECT_EQ(dotProductGroup(both, 16), 2);
+  EXPECT_EQ(dotProductGroup(both, 8), 4);
+  EXPECT_EQ(dotProductGroup(dotProducts(usableInstructions(*findBuiltinTarget("cascadelake"))), 16), 0);
 }
 
 TEST(DotProduct, PairsThatSaturateStandBesideWhatAddsThemUp) {

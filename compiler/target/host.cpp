@@ -224,7 +224,7 @@ absl::StatusOr<v1::Target> detectHostTarget(const HostPaths& paths) {
     unit.set_count(cores);
   }
   target.mutable_memory()->rbegin()->set_shared_by(cores);
-  TESSERA_RETURN_IF_ERROR(problemStatus("host", validateTarget(target)));
+  TESSERA_RETURN_IF_ERROR(statusOfProblems("host", validateTarget(target)));
   return target;
 }
 

@@ -107,7 +107,7 @@ TEST(Difference, PricesOfTheFamilyCount) {
   EXPECT_EQ(found[0].field, "cost_parameters.overheads.phase_cycles");
   const auto prices = costParametersOf(right);
   const auto price = std::find_if(prices.begin(), prices.end(),
-                                  [](const CostParameterText& each) { return each.field == "steps.phase_cycles"; });
+                                  [](const CostParameterText& each) { return each.field == "overheads.phase_cycles"; });
   ASSERT_NE(price, prices.end());
   EXPECT_TRUE(price->own);
   EXPECT_EQ(std::count_if(prices.begin(), prices.end(), [](const CostParameterText& each) { return each.own; }), 1);

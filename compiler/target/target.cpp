@@ -72,11 +72,11 @@ absl::StatusOr<v1::Target> parseTargetText(const std::string& given,
 absl::StatusOr<v1::Target> parseTarget(const std::string& text) {
   absl::StatusOr<v1::Target> target = parseTargetText(text);
   if (!target.ok()) return target;
-  TESSERA_RETURN_IF_ERROR(problemStatus(target->name(), validateTarget(*target)));
+  TESSERA_RETURN_IF_ERROR(statusOfProblems(target->name(), validateTarget(*target)));
   return target;
 }
 
-absl::Status problemStatus(const std::string& target_name, const std::vector<v1::TargetProblem>& problems) {
+absl::Status statusOfProblems(const std::string& target_name, const std::vector<v1::TargetProblem>& problems) {
   if (problems.empty()) return absl::OkStatus();
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_TARGET);

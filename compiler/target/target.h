@@ -26,7 +26,7 @@ absl::StatusOr<v1::Target> parseTargetText(const std::string& text);
 absl::StatusOr<v1::Target> parseTarget(const std::string& text);
 
 /// Converts problems to a status: OK if there are none, otherwise INVALID_TARGET whose message has one line for each.
-absl::Status problemStatus(const std::string& target_name, const std::vector<v1::TargetProblem>& problems);
+absl::Status statusOfProblems(const std::string& target_name, const std::vector<v1::TargetProblem>& problems);
 
 /// INVALID_TARGET if no code is generated for the chip's family. Such a chip can only be described, and operators
 /// mapped to its instructions with predicted costs (compiler/intrinsic).

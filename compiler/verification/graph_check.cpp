@@ -191,7 +191,7 @@ absl::Status GraphCheck::rewritten(const std::string& rewrite, const ImportedMod
   return compareOutputs(rewrite, **outputs, std::move(traces), main);
 }
 
-absl::Status GraphCheck::rounded(const std::string& rewrite, const ImportedModel& model) {
+absl::Status GraphCheck::resultsChanged(const std::string& rewrite, const ImportedModel& model) {
   std::vector<Trace> traces;
   TESSERA_ASSIGN_OR_RETURN(auto outputs, runAfter(rewrite, model, traces));
   if (!outputs) {

@@ -26,7 +26,7 @@ class GraphCheck final : public GraphObserver {
 
   absl::Status imported(const ImportedModel& model) override;
   absl::Status rewritten(const std::string& rewrite, const ImportedModel& model) override;
-  absl::Status rounded(const std::string& rewrite, const ImportedModel& model) override;
+  absl::Status resultsChanged(const std::string& rewrite, const ImportedModel& model) override;
   absl::Status planned(const PlannedGraph& planned) override;
 
   /// For a rewrite that rounds: the largest change of an output relative to the largest value of that output; nothing

@@ -135,16 +135,16 @@ void Answers::answer(const httplib::Request& request, const WebCaller& caller, h
     return;
   }
   absl::Status status;
-  switch (found->route->shape) {
-    case Shape::kUnary:
+  switch (found->route->kind) {
+    case AnswerKind::kUnary:
       status = call(*found, request, caller, response);
       break;
-    case Shape::kReport:
-    case Shape::kPlan:
-    case Shape::kTrace:
+    case AnswerKind::kReport:
+    case AnswerKind::kPlan:
+    case AnswerKind::kTrace:
       status = report(*found, caller, response);
       break;
-    case Shape::kEvents:
+    case AnswerKind::kEvents:
       status = request.method == "HEAD" ? absl::UnimplementedError("an event stream has no head alone")
                                         : watch(*found, request, caller, response);
       break;
@@ -203,9 +203,9 @@ absl::Status Answers::report(const Match& match, const WebCaller& caller, httpli
     return crowded("reports");
   }
   const std::string& id = match.variables.front().second;
-  const auto read = match.route->shape == Shape::kReport ? reportJson
-                    : match.route->shape == Shape::kPlan ? planJson
-                                                         : timelineJson;
+  const auto read = match.route->kind == AnswerKind::kReport ? reportJson
+                    : match.route->kind == AnswerKind::kPlan ? planJson
+                                                             : timelineJson;
   TESSERA_ASSIGN_OR_RETURN(std::string json, read(upstream_, caller, id));
   sendLarge(response, std::move(json), std::move(place));
   return absl::OkStatus();
@@ -241,7 +241,7 @@ absl::Status Answers::watch(const Match& match, const httplib::Request& request,
           return false;
         }
         const auto now = std::chrono::steady_clock::now();
-        const bool quiet = events->empty() && now - *sent < limits_.beat;
+        const bool quiet = events->empty() && now - *sent < limits_.max_silence;
         if (quiet) {
           return sink.is_writable();
         }

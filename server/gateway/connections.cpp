@@ -14,7 +14,7 @@ thread_local bool refuse = false;
 
 }  // namespace
 
-bool ConnectionThreads::refusing() { return refuse; }
+bool ConnectionThreads::mustReject() { return refuse; }
 
 void ConnectionThreads::enqueue(std::function<void()> work) {
   bool room = false;

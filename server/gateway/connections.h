@@ -22,7 +22,7 @@ class ConnectionThreads : public httplib::TaskQueue {
 
   /// Whether the calling thread is the accepting thread, which runs the work of a connection only if there is no thread
   /// for it. The work must then close the connection at once.
-  static bool refusing();
+  static bool mustReject();
 
  private:
   struct State {

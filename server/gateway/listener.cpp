@@ -158,7 +158,7 @@ class HttpListener : public Listener, private httplib::Server {
  private:
   bool process_and_close_socket(socket_t socket) override {
     const std::string peer = peerOf(socket);
-    const std::shared_ptr<void> place = ConnectionThreads::refusing() ? nullptr : limiter_.take(networkOf(peer));
+    const std::shared_ptr<void> place = ConnectionThreads::mustReject() ? nullptr : limiter_.take(networkOf(peer));
     if (!place) {
       ::close(socket);
       return false;

@@ -11,7 +11,7 @@
 namespace tessera::server::gateway {
 
 /// How a path is answered.
-enum class Shape {
+enum class AnswerKind {
   kUnary,   ///< request from path, query and body; answer as JSON
   kEvents,  ///< WatchJob as server-sent events
   kReport,  ///< the report of an analyze job
@@ -23,7 +23,7 @@ struct Route {
   std::string_view verb;     ///< "GET" changes nothing; "POST" changes something, or has a body
   std::string_view pattern;  ///< "/v1/jobs/{id}:cancel": a variable is a field of the request, and one segment
   std::string_view method;   ///< "tessera.v1.JobService.CancelJob"
-  Shape shape = Shape::kUnary;
+  AnswerKind kind = AnswerKind::kUnary;
 };
 
 struct Match {

@@ -32,7 +32,7 @@ TEST(Routes, NameMethodsAndFieldsThatThereAre) {
         google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(std::string(route.method));
     ASSERT_NE(method, nullptr) << route.method;
     EXPECT_FALSE(method->client_streaming()) << route.method;
-    EXPECT_EQ(method->server_streaming(), route.shape == Shape::kEvents || route.shape == Shape::kTrace)
+    EXPECT_EQ(method->server_streaming(), route.kind == AnswerKind::kEvents || route.kind == AnswerKind::kTrace)
         << route.method;
     const size_t open = route.pattern.find('{');
     if (open != std::string_view::npos) {
@@ -51,7 +51,7 @@ TEST(Routes, EveryUnaryMethodThatReadsIsReached) {
         "BlobService.QueryUpload", "AdminService.ListTokens", "AdminService.VerifyStorage"}) {
     const std::string full = std::string("tessera.v1.") + method;
     EXPECT_TRUE(std::ranges::any_of(routes(), [&](const Route& route) {
-      return route.method == full && route.shape == Shape::kUnary;
+      return route.method == full && route.kind == AnswerKind::kUnary;
     })) << method;
   }
   for (const Route& route : routes()) {
@@ -66,7 +66,7 @@ TEST(Routes, VariablesAreOneSegment) {
   ASSERT_TRUE(cancel);
   EXPECT_EQ(cancel->route->method, "tessera.v1.JobService.CancelJob");
   EXPECT_THAT(cancel->variables, ElementsAre(Pair("id", "job-7")));
-  EXPECT_EQ(match("GET", "/v1/jobs/job-7/report")->route->shape, Shape::kReport);
+  EXPECT_EQ(match("GET", "/v1/jobs/job-7/report")->route->kind, AnswerKind::kReport);
   EXPECT_EQ(match("GET", "/v1/blobs/00ff:queryUpload")->variables.front().first, "digest.sha256");
   for (const char* path : {"/v1/jobs/", "/v1/jobs//report", "/v1/jobs/a/b", "/v1/jobs/a:", "/v1/jobs/a:erase",
                            "/v1/job", "/v1/jobs/../tokens", "/v1/jobs/a/report/", "/v1", "", "/"}) {

@@ -19,7 +19,7 @@ struct WebLimits {
   std::chrono::milliseconds request{10'000};  ///< from the first byte of a request to the last
   /// total wait for a peer to read one answer; each kLeastBytesPerMs bytes that it has read add a millisecond
   std::chrono::milliseconds answer{60'000};
-  std::chrono::milliseconds beat{10'000};  ///< maximum silence of an event stream
+  std::chrono::milliseconds max_silence{10'000};  ///< maximum silence of an event stream
 
   static constexpr size_t kMaxBodyBytes = 4 << 20;
   static constexpr size_t kMaxHeadBytes = 32 << 10;  ///< request line and headers

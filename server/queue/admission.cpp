@@ -118,7 +118,7 @@ absl::Status join(Step& step, const Submission& submission, v1::Action action, v
   // Waiting tasks have copies of priority, ticket and timeout.
   TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
   for (const v1::Task& task : tasks) {
-    TESSERA_RETURN_IF_ERROR(shareTask(step, action, task));
+    TESSERA_RETURN_IF_ERROR(raiseUrgency(step, action, task));
   }
   return absl::OkStatus();
 }
@@ -209,7 +209,7 @@ absl::Status admit(Step& step, Submission& submission, const std::function<absl:
     return earlier.status();
   }
   TESSERA_RETURN_IF_ERROR(holdInputs(step, submission, store_files));
-  TESSERA_RETURN_IF_ERROR(touchAll(step, submission.project, submission.names));
+  TESSERA_RETURN_IF_ERROR(touchAll(step, submission.project, submission.digests));
   job = newJob(submission, step.now_us, step.rules);
   job.set_id(step.ids.next("job"));
   if (!submission.key.empty()) {
@@ -252,7 +252,7 @@ void complete(Submission& submission, IdSource& ids) {
   if (submission.request.request_id().empty()) {
     submission.request.set_request_id(ids.next("req"));
   }
-  submission.names = digestsIn(submission.request);
+  submission.digests = digestsIn(submission.request);
 }
 
 }  // namespace

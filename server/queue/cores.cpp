@@ -41,8 +41,8 @@ absl::Status HostCores::look() {
       here_.push_back(std::move(task));
     }
   }
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> proposing, reader_.readySince(kProposingKind, now_us_, 1));
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> waiting, reader_.readySince(kTimedKind, now_us_, kRead));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> proposing, reader_.readySince(kSearchKind, now_us_, 1));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> waiting, reader_.readySince(kMeasureKind, now_us_, kRead));
   searching_ = searching_ || !proposing.empty() || !waiting.empty();
   for (const v1::Task& task : waiting) {
     if (now_us_ - task.ready_time_us() < kPatienceUs || !takesWholeHost(task)) {

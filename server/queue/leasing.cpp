@@ -182,7 +182,7 @@ v1::HeartbeatResponse::Verdict verdictFor(const absl::StatusOr<v1::Task>& task, 
 }
 
 bool carriesProgress(const v1::Task& task, const v1::HeartbeatRequest& request) {
-  return request.has_progress() && traitsOf(task.spec()).progress;
+  return request.has_progress() && traitsOf(task.spec()).reports_progress;
 }
 
 bool beginsToRun(const v1::Task& task, const v1::HeartbeatRequest& request) {

@@ -186,17 +186,17 @@ absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1
   }
   TESSERA_RETURN_IF_ERROR(living.status());
   TESSERA_RETURN_IF_ERROR(step.tx.linkTask(action.id(), living->id()));
-  TESSERA_RETURN_IF_ERROR(shareTask(step, action, *living));
+  TESSERA_RETURN_IF_ERROR(raiseUrgency(step, action, *living));
   return living;
 }
 
-absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs) {
+absl::Status shareEqualTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs) {
   const std::string key = KeyHash().add("tessera.task").add(projectOf(action)).add(canonicalBytes(spec)).finish();
   bool joined = false;
   return shareOrAddTask(step, action, std::move(spec), key, needs, joined).status();
 }
 
-absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task) {
+absl::Status raiseUrgency(Step& step, const v1::Action& action, v1::Task task) {
   if (task.state() != v1::Task::READY) {
     return absl::OkStatus();  // a running attempt keeps its limit; attemptFailed() considers the jobs' own limits
   }

@@ -15,8 +15,8 @@ namespace tessera::server {
 std::string phaseOf(v1::TaskKind kind);
 
 // Four functions give an action a task. addTask() always makes a new task. shareOrAddTask() uses the living task with
-// the caller's key if there is one. joinTask() does the same with a key over the whole specification. shareTask() is
-// the part of both that makes an existing task as urgent as the action requires.
+// the caller's key if there is one. shareEqualTask() does the same with a key over the whole specification.
+// raiseUrgency() is the part of both that makes an existing task as urgent as the action requires.
 
 /// Stores a READY task and links it to the action. Tasks with an equal non-empty `key` can be shared (shareOrAddTask).
 /// `needs`: the code that the task's host must be able to run.
@@ -30,10 +30,11 @@ absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1
 
 /// Likewise, with a key over the specification: living tasks of the project with equal specifications are shared. The
 /// action must be RUNNING, since joining a task in progress does not start it.
-absl::Status joinTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs = nullptr);
+absl::Status shareEqualTask(Step& step, const v1::Action& action, v1::TaskSpec spec,
+                            const v1::CodeForm* needs = nullptr);
 
 /// Raises a READY task to the action's priority, place in the fair-share order and run timeout, where these are higher.
-absl::Status shareTask(Step& step, const v1::Action& action, v1::Task task);
+absl::Status raiseUrgency(Step& step, const v1::Action& action, v1::Task task);
 
 /// Removes the task from the row of the worker that holds it.
 absl::Status detachWorker(Step& step, const v1::Task& task);

@@ -29,8 +29,8 @@ std::set<std::string> digestsIn(const google::protobuf::Message& message) {
   return names;
 }
 
-absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& names) {
-  for (const std::string& name : names) {
+absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& digests) {
+  for (const std::string& name : digests) {
     TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::Kind> stale,
                              step.tx.usedBefore(project, name, step.now_us - kUseResolutionUs));
     for (const storage::Kind kind : stale) {

@@ -29,8 +29,8 @@ absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256);
 /// The digests in a message, of blobs and artifacts.
 std::set<std::string> digestsIn(const google::protobuf::Message& message);
 
-/// Touches the blobs and artifacts with the digests `names` in the project.
-absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& names);
+/// Touches the blobs and artifacts `digests` in the project.
+absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& digests);
 
 /// Touches an artifact and everything that it refers to. Skips the latter if the artifact was touched recently: a kept
 /// artifact keeps its references.

@@ -37,12 +37,12 @@ class Submission {
 
   v1::CreateJobRequest request;
   std::string project;
-  std::string request_hash;     ///< over what is requested; a repeated request_id must come with the same hash
-  std::string key;              ///< living work with an equal key is shared, a finished result reused; empty: neither
-  std::set<std::string> names;  ///< SHA-256 digests of the blobs and artifacts that the request refers to
+  std::string request_hash;       ///< over what is requested; a repeated request_id must come with the same hash
+  std::string key;                ///< living work with an equal key is shared, a finished result reused; empty: neither
+  std::set<std::string> digests;  ///< SHA-256 digests of the blobs and artifacts that the request refers to
 
   /// Checks that the project may read every input. Replaces indirect references in `request` by digests, and adds these
-  /// to `names`.
+  /// to `digests`.
   /// MISSING_BLOB, NOT_FOUND or INVALID_INPUT naming the field. May be called again.
   virtual absl::Status requireInputs(storage::Reader& reader) = 0;
 

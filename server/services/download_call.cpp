@@ -91,7 +91,7 @@ absl::Status DownloadCall::verify() {
   return absl::DataLossError("they are not those of its digest");
 }
 
-absl::Status DownloadCall::noted(const absl::Status& status) {
+absl::Status DownloadCall::recordLoss(const absl::Status& status) {
   const std::string& sha256 = request_.sha256();
   if (absl::IsDataLoss(status)) {
     // BlobStore sets a damaged blob aside when it is read to the end.
@@ -125,10 +125,10 @@ void DownloadCall::advance() {
     message_.clear_total_bytes();
   }
   if (!first && next_ == end_) {
-    return finish(noted(verify()));
+    return finish(recordLoss(verify()));
   }
   if (const absl::Status status = readChunk(); !status.ok()) {
-    return finish(noted(status));
+    return finish(recordLoss(status));
   }
   writing_ = true;
   StartWrite(&message_);

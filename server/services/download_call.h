@@ -39,7 +39,7 @@ class DownloadCall : public grpc::ServerWriteReactor<v1::DownloadBlobResponse>, 
   absl::Status verify();
   /// Returns the status with which the call ends after a read or check that returned `status`. Records the blob as lost
   /// if its bytes are damaged or its file is missing.
-  absl::Status noted(const absl::Status& status);
+  absl::Status recordLoss(const absl::Status& status);
   void finish(const absl::Status& status);
 
   const Caller caller_;

@@ -37,7 +37,7 @@ absl::StatusOr<WatchCall::Batch> WatchCall::fetch() {
     TESSERA_ASSIGN_OR_RETURN(const v1::Job job, jobOf(reader, caller(), request_.id()));
     batch.job_ended = isTerminal(job.state());
     TESSERA_ASSIGN_OR_RETURN(std::vector<v1::JobEvent> events, eventsOf(reader, job, cursor_, kEventsAtOnce));
-    batch.cut = std::ssize(events) == kEventsAtOnce;
+    batch.full = std::ssize(events) == kEventsAtOnce;
     for (v1::JobEvent& event : events) {
       cursor_ = event.sequence();
       batch.messages.emplace_back().mutable_event()->Swap(&event);

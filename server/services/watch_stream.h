@@ -36,8 +36,8 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
   struct Batch {
     std::vector<Response> messages;
     bool job_ended = false;  ///< the job had ended when the batch was read
-    bool cut = false;        ///< the batch is full, so there may be more messages
-    bool isLast() const { return job_ended && !cut; }
+    bool full = false;       ///< the batch is full, so there may be more messages
+    bool isLast() const { return job_ended && !full; }
   };
 
   WatchStream(Caller caller, Notifier& notifier, Executor& executor)
@@ -70,7 +70,7 @@ class WatchStream : public grpc::ServerWriteReactor<Response>, public WakeableCa
     if (gone_) {
       return finish(absl::CancelledError("the client left"));
     }
-    if (next_ == batch_.messages.size() && !batch_.isLast() && (changed_.exchange(false) || batch_.cut)) {
+    if (next_ == batch_.messages.size() && !batch_.isLast() && (changed_.exchange(false) || batch_.full)) {
       absl::StatusOr<Batch> fetched = fetch();
       if (!fetched.ok()) {
         return finish(fetched.status());

@@ -42,7 +42,7 @@ absl::StatusOr<WatchVersionsCall::Batch> WatchVersionsCall::fetch() {
     }
     batch.job_ended = isTerminal(job.state());
     TESSERA_ASSIGN_OR_RETURN(std::vector<v1::ArtifactVersion> versions, versionsToSend(reader));
-    batch.cut = std::ssize(versions) == kVersionsAtOnce;
+    batch.full = std::ssize(versions) == kVersionsAtOnce;
     for (v1::ArtifactVersion& version : versions) {
       batch.messages.emplace_back().mutable_version()->Swap(&version);
     }

@@ -59,7 +59,8 @@ absl::Status noteBuildPhase(Step& step, v1::Action& action) {
 /// are shared here.
 absl::Status addOrJoin(Step& step, const v1::Action& action, v1::TaskSpec spec) {
   const bool may_share = action.has_tune() && action.state() == v1::Job::RUNNING;
-  return may_share ? joinTask(step, action, std::move(spec)) : addTask(step, action, std::move(spec), "").status();
+  return may_share ? shareEqualTask(step, action, std::move(spec))
+                   : addTask(step, action, std::move(spec), "").status();
 }
 
 /// Adds the ASSEMBLE task. All objects exist.
@@ -249,7 +250,7 @@ absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef bui
     action.set_builds_reused(action.builds_reused() + 1);
   }
   if (lookup != Lookup::kStored) {
-    TESSERA_RETURN_IF_ERROR(fileObject(step, worker_id, build.build_key(), build.unit(), object));
+    TESSERA_RETURN_IF_ERROR(storeObject(step, worker_id, build.build_key(), build.unit(), object));
   }
   action.set_builds_done(action.builds_done() + 1);
   *action.add_builds() = std::move(build);
@@ -258,8 +259,8 @@ absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef bui
 
 }  // namespace
 
-absl::Status fileObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
-                        const v1::Digest& object) {
+absl::Status storeObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
+                         const v1::Digest& object) {
   TESSERA_RETURN_IF_ERROR(step.tx.putObject(build_key, object));
   TESSERA_RETURN_IF_ERROR(noteReproduction(step, worker_id, unit, object));
   return step.tx.touch(storage::Kind::kObject, build_key, step.now_us);

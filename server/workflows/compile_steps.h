@@ -20,8 +20,8 @@ absl::Status beginCompile(Step& step, const v1::Action& action);
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task);
 
 /// Stores the object that a worker built from a unit, under its build key.
-absl::Status fileObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
-                        const v1::Digest& object);
+absl::Status storeObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
+                         const v1::Digest& object);
 
 /// Called once for each action that waits for the object.
 absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task);

@@ -138,8 +138,9 @@ absl::StatusOr<std::vector<v1::TuningRecord>> similarTo(storage::Reader& reader,
 }
 
 /// Records of the workload on this chip, the first `look` of those that `condition`, a filter, selects too.
-absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, const KnowledgeQuery& query,
-                                                    const std::string& condition, const char* order_by, int look) {
+absl::StatusOr<std::vector<v1::TuningRecord>> recordsWith(storage::Reader& reader, const KnowledgeQuery& query,
+                                                          const std::string& condition, const char* order_by,
+                                                          int look) {
   storage::ListQuery list;
   list.page_size = look;
   list.project = query.project;
@@ -161,7 +162,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> filed(storage::Reader& reader, con
 absl::StatusOr<std::vector<v1::TuningRecord>> timed(storage::Reader& reader, const KnowledgeQuery& query,
                                                     const std::string& condition, const char* order_by) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::TuningRecord> records,
-                           filed(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kRead));
+                           recordsWith(reader, query, absl::StrCat(" AND median_ms > 0", condition), order_by, kRead));
   std::erase_if(records, [](const v1::TuningRecord& record) { return failed(record) || !hasTree(record); });
   return records;
 }
@@ -244,7 +245,7 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
   };
   TESSERA_ASSIGN_OR_RETURN(
       const std::vector<v1::TuningRecord> confirmations,
-      filed(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kReadConfirmed));
+      recordsWith(reader, query, absl::StrCat(" AND mode = ", kConfirmedMode), "create_time desc", kReadConfirmed));
   std::set<std::string> judged;
   for (const v1::TuningRecord& record : confirmations) {
     if (!hasTree(record)) {
@@ -273,8 +274,9 @@ absl::StatusOr<v1::TuningRecord> bestKnown(storage::Reader& reader, const Knowle
 }
 
 absl::StatusOr<v1::TuningRecord> newestChoiceRecord(storage::Reader& reader, const KnowledgeQuery& query) {
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::TuningRecord> answers,
-                           filed(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kRead));
+  TESSERA_ASSIGN_OR_RETURN(
+      const std::vector<v1::TuningRecord> answers,
+      recordsWith(reader, query, absl::StrCat(" AND mode = ", kChoiceMode), "create_time desc", kRead));
   return answers.empty() ? v1::TuningRecord() : answers.front();
 }
 

@@ -44,7 +44,7 @@ absl::StatusOr<SearchHistory> historyOf(storage::Reader& reader, const std::stri
       // A restart discards the proposals; what was confirmed stays valid.
     } else if (entry.restarted()) {
       history.log.clear_batches();
-      ++history.restarted;
+      ++history.restarts;
     }
   }
   return history;

@@ -18,7 +18,7 @@ struct SearchHistory {
   double best_speed = 1;                    ///< of all batches: largest speedup over the default tree
   v1::SearchEntry::Confirmation confirmed;  ///< the fastest confirmation that stands; empty: none
   v1::Digest known;                         ///< blob of the v1::KnownTrees of the warm start
-  int restarted = 0;                        ///< number of restarts
+  int restarts = 0;                         ///< number of restarts
 };
 
 /// Reads the entries of finished batches.

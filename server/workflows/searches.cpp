@@ -200,15 +200,15 @@ absl::Status endBatches(Step& step, v1::Action search) {
 }
 
 /// Adds a failure to the report, within limits of number and length.
-void tellFailure(v1::TuneResult::Workload& told, const std::string& text) {
-  if (told.failures_size() == kMostFailures) {
+void reportFailure(v1::TuneResult::Workload& report, const std::string& text) {
+  if (report.failures_size() == kMostFailures) {
     return;
   }
   size_t end = std::min(text.size(), kMostFailureBytes);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
     --end;  // do not cut within a UTF-8 character
   }
-  told.add_failures(text.substr(0, end));
+  report.add_failures(text.substr(0, end));
 }
 
 /// Ends the trial of task `task_id`: with `speed`, or with a `failure`.
@@ -218,10 +218,10 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
   Trial& trial = *trialOf(state, task_id);
   trial.clear_task_id();
   trial.set_speed(speed);
-  v1::TuneResult::Workload& told = *state.mutable_report();
-  told.set_trials(told.trials() + 1);
+  v1::TuneResult::Workload& report = *state.mutable_report();
+  report.set_trials(report.trials() + 1);
   if (!failure.empty()) {
-    tellFailure(told, failure);
+    reportFailure(report, failure);
   }
   v1::Candidate loser = trial.candidate();
   // Only the best candidate's blobs are kept, for its confirmation.
@@ -229,10 +229,10 @@ absl::Status endTrial(Step& step, v1::Action search, const std::string& task_id,
     loser = state.best();
     *state.mutable_best() = trial.candidate();
     state.set_best_speed(speed);
-    *told.mutable_best() = state.best().schedule();
+    *report.mutable_best() = state.best().schedule();
   }
   TESSERA_RETURN_IF_ERROR(dropCandidate(step, loser));
-  told.set_best_ms(told.default_ms() / state.best_speed());
+  report.set_best_ms(report.default_ms() / state.best_speed());
   TESSERA_RETURN_IF_ERROR(step.tx.putAction(search));
   TESSERA_RETURN_IF_ERROR(reportTrial(step, search, failure));
   return oldestIsOver(state) ? endBatches(step, std::move(search)) : absl::OkStatus();
@@ -248,9 +248,9 @@ absl::Status proposed(Step& step, v1::Action search, const v1::Task& task) {
   // Outcomes that were unknown to the task may lead to further proposals.
   const bool knew_all = result.batch().pending().empty();
   state.set_exhausted(knew_all && result.proposals_size() < task.spec().search().wanted());
-  v1::TuneResult::Workload& told = *state.mutable_report();
-  told.set_refused(told.refused() + result.batch().refused_size() - result.proposals_size());
-  int number = told.trials() + openTrials(state);
+  v1::TuneResult::Workload& report = *state.mutable_report();
+  report.set_refused(report.refused() + result.batch().refused_size() - result.proposals_size());
+  int number = report.trials() + openTrials(state);
   for (const v1::SearchTaskResult::Proposal& proposal : result.proposals()) {
     Trial& trial = *state.add_trials();
     trial.set_number(++number);
@@ -330,13 +330,13 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   const double speed = wrong ? 0 : speedOf(result);
   const TrialOutcome outcome{wrong ? v1::TuningRecord::WRONG_RESULT : v1::TuningRecord::PASSED, result.wrong(),
                              &result};
-  v1::TuneResult::Workload& told = *state.mutable_report();
+  v1::TuneResult::Workload& report = *state.mutable_report();
   if (state.stage() == v1::SearchState::CONFIRMING && state.task_id() == task.id()) {
     TESSERA_RETURN_IF_ERROR(
-        storeTrial(step, search, task, state.best().schedule(), told.trials(), 0, kConfirmedMode, outcome));
+        storeTrial(step, search, task, state.best().schedule(), report.trials(), 0, kConfirmedMode, outcome));
     if (!wrong) {
-      told.set_default_ms(medianOf(result.baseline_ms()));
-      told.set_best_ms(medianOf(result.candidate_ms()));
+      report.set_default_ms(medianOf(result.baseline_ms()));
+      report.set_best_ms(medianOf(result.candidate_ms()));
     }
     return confirmationMeasured(step, std::move(search), speed);
   }
@@ -347,9 +347,9 @@ absl::Status measured(Step& step, v1::Action search, const v1::Task& task) {
   TESSERA_RETURN_IF_ERROR(storeTrial(step, search, task, trial->candidate().schedule(), trial->number(),
                                      trial->build_ms(), kSearchMode, outcome));
   if (wrong) {
-    told.set_wrong(told.wrong() + 1);
+    report.set_wrong(report.wrong() + 1);
   } else {
-    told.set_default_ms(medianOf(result.baseline_ms()));
+    report.set_default_ms(medianOf(result.baseline_ms()));
   }
   return endTrial(step, std::move(search), task.id(), speed, result.wrong());
 }
@@ -485,12 +485,12 @@ absl::Status beginBatch(Step& step, v1::Action search, int most) {
   *task.mutable_unit() = state.unit();
   task.set_method(state.method());
   TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
-  task.set_seed(state.seed() + static_cast<uint64_t>(history.restarted));
-  if (history.restarted > 0 && state.best().has_schedule()) {
+  task.set_seed(state.seed() + static_cast<uint64_t>(history.restarts));
+  if (history.restarts > 0 && state.best().has_schedule()) {
     *task.add_suggested() = state.best().schedule();
   }
   task.set_wanted(std::clamp(state.trials_wanted() - state.report().trials() - openTrials(state), 1, most));
-  task.set_search(absl::StrCat(search.id(), history.restarted > 0 ? absl::StrCat("~", history.restarted) : ""));
+  task.set_search(absl::StrCat(search.id(), history.restarts > 0 ? absl::StrCat("~", history.restarts) : ""));
   *spec.add_inputs() = state.unit();
   if (history.known.size_bytes() > 0) {
     *spec.add_inputs() = history.known;
@@ -536,25 +536,25 @@ absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& tas
     return awaitTurn(step, std::move(search));
   }
   if (failure.reason() == v1::Failure::NO_WORKER) {  // after a long wait; earlier results stand
-    tellFailure(*state.mutable_report(), absl::StrCat("the search ended: ", failure.message()));
+    reportFailure(*state.mutable_report(), absl::StrCat("the search ended: ", failure.message()));
     return finish(step, std::move(search));
   }
   if (!outcome || (kind == v1::SEARCH && failure.reason() == v1::Failure::INVALID_INPUT)) {
     return failJobsBehind(step, search, failure);
   }
   if (kind == v1::SEARCH) {  // earlier results stand
-    tellFailure(*state.mutable_report(), absl::StrCat("the search ended: ", failure.message()));
+    reportFailure(*state.mutable_report(), absl::StrCat("the search ended: ", failure.message()));
     return conclude(step, std::move(search));
   }
   if (state.stage() == v1::SearchState::CONFIRMING) {
-    tellFailure(*state.mutable_report(), absl::StrCat("the best could not be confirmed: ", failure.message()));
+    reportFailure(*state.mutable_report(), absl::StrCat("the best could not be confirmed: ", failure.message()));
     return confirmationMeasured(step, std::move(search), 0);
   }
   const Trial* trial = trialOf(state, task.id());
   if (trial == nullptr) {
     return absl::OkStatus();
   }
-  count(*state.mutable_report(), *outcome);
+  addFailedTrial(*state.mutable_report(), *outcome);
   TESSERA_RETURN_IF_ERROR(storeTrial(step, search, task, trial->candidate().schedule(), trial->number(),
                                      trial->build_ms(), kSearchMode, {*outcome, failure.message(), nullptr}));
   return endTrial(step, std::move(search), task.id(), 0, failure.message());

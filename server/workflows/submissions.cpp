@@ -30,7 +30,7 @@ class JobSubmission : public Submission {
   absl::Status requireInputs(storage::Reader& reader) override {
     if (request.has_execute() || request.has_profile()) {
       TESSERA_RETURN_IF_ERROR(nameArtifact(reader, project, request));
-      names = digestsIn(request);
+      digests = digestsIn(request);
     }
     return server::requireInputs({reader, project}, request);
   }

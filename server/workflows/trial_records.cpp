@@ -32,16 +32,16 @@ std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failur
   }
 }
 
-void count(v1::TuneResult::Workload& told, v1::TuningRecord::Outcome outcome) {
+void addFailedTrial(v1::TuneResult::Workload& report, v1::TuningRecord::Outcome outcome) {
   switch (outcome) {
     case v1::TuningRecord::CRASHED:
-      return told.set_crashed(told.crashed() + 1);
+      return report.set_crashed(report.crashed() + 1);
     case v1::TuningRecord::TIMED_OUT:
-      return told.set_timed_out(told.timed_out() + 1);
+      return report.set_timed_out(report.timed_out() + 1);
     case v1::TuningRecord::REFUSED:
-      return told.set_refused(told.refused() + 1);
+      return report.set_refused(report.refused() + 1);
     default:
-      return told.set_unbuilt(told.unbuilt() + 1);
+      return report.set_unbuilt(report.unbuilt() + 1);
   }
 }
 

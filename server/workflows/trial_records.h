@@ -33,7 +33,7 @@ v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1
 /// Outcome that a candidate's failure counts as; nullopt if the candidate did not cause it.
 std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason);
 
-/// Adds a failed trial to the counters of `told`, the workload's report that clients read.
-void count(v1::TuneResult::Workload& told, v1::TuningRecord::Outcome outcome);
+/// Adds a failed trial to the counters of `report`, the workload's report that clients read.
+void addFailedTrial(v1::TuneResult::Workload& report, v1::TuningRecord::Outcome outcome);
 
 }  // namespace tessera::server

@@ -102,9 +102,9 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
     *tune.add_workloads() = workload;
   }
   tune.set_model_ms(model_ms);
-  for (const Workload& told : before) {
-    if (told.trials() > 0 || told.shared()) {
-      copySearchReport(told, tune);
+  for (const Workload& report : before) {
+    if (report.trials() > 0 || report.shared()) {
+      copySearchReport(report, tune);
     }
   }
 }
@@ -249,7 +249,7 @@ absl::Status measureModel(Step& step, const v1::Action& action, const Measured& 
   // Two models are run alternately, so a round takes twice the model's time.
   const double in_time = tune.model_ms() > 0 ? kComparingMs / (2 * tune.model_ms()) : runs;
   measure.mutable_rules()->set_most(static_cast<int>(std::clamp<double>(in_time, runs, kMostTimes * runs)));
-  return joinTask(step, action, std::move(spec), &action.target().code());
+  return shareEqualTask(step, action, std::move(spec), &action.target().code());
 }
 
 absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode) {

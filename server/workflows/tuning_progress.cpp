@@ -59,19 +59,19 @@ int totalOf(const v1::TuneState& tune) {
 
 }  // namespace
 
-void copySearchReport(const Workload& told, v1::TuneState& tune) {
+void copySearchReport(const Workload& report, v1::TuneState& tune) {
   for (Workload& workload : *tune.mutable_workloads()) {
-    if (workload.hash() != told.hash()) {
+    if (workload.hash() != report.hash()) {
       continue;
     }
-    Workload merged = told;
+    Workload merged = report;
     merged.set_summary(workload.summary());
     merged.set_steps(workload.steps());
     merged.set_share(workload.share());
     merged.set_flops(workload.flops());
-    merged.set_shared(workload.shared() || told.shared());
+    merged.set_shared(workload.shared() || report.shared());
     merged.set_untuned(workload.untuned());
-    if (told.default_ms() == 0) {
+    if (report.default_ms() == 0) {
       merged.set_default_ms(workload.default_ms());
       merged.set_best_ms(workload.default_ms());
     }

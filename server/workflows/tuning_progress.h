@@ -12,7 +12,7 @@
 namespace tessera::server {
 
 /// Copies a search's report into the tune action's workload list; keeps the fields that describe the model.
-void copySearchReport(const v1::TuneResult::Workload& told, v1::TuneState& tune);
+void copySearchReport(const v1::TuneResult::Workload& report, v1::TuneState& tune);
 
 /// noteProgress() and notePhase() of server/queue/actions.h, except for phases that a tune job does not show: the
 /// compilations that try a choice, and versions that are made while searches go on.

@@ -253,11 +253,11 @@ absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
 /// Sets the job's artifact, with the measured times.
 void take(const v1::Digest& artifact, const v1::MeasureTaskResult& result, v1::Action& action, Series& series) {
   const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
-  v1::TuneResult& told = *action.mutable_tune()->mutable_compared();
-  told.set_default_ms(default_ms);
-  told.set_best_ms(ms);
-  told.set_noise(relativeMad(result.baseline_ms()));
-  *told.mutable_host() = result.host();
+  v1::TuneResult& report = *action.mutable_tune()->mutable_compared();
+  report.set_default_ms(default_ms);
+  report.set_best_ms(ms);
+  report.set_noise(relativeMad(result.baseline_ms()));
+  *report.mutable_host() = result.host();
   *series.mutable_artifact() = artifact;
   series.set_artifact_id(artifact.sha256());
   setResult(artifact, action);
@@ -301,7 +301,7 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
 
 /// Times of the steps of a version that was slower. Drops every new tree whose steps became slower, at least the worst
 /// one.
-absl::Status looked(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
+absl::Status stepTimesMeasured(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   std::map<std::string, double> times_ms;
   for (const v1::MeasureTaskResult::StepTime& time : task.result().measure().steps()) {
@@ -357,10 +357,10 @@ absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
   return isLiving(tune) && !isBeforeSearching(tune.tune()) && series.mode() != v1::STATIC;
 }
 
-absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int open) {
+absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int free_workers) {
   TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(step, tune));
   if (series.mode() != v1::SYNC) {
-    return open;
+    return free_workers;
   }
   if (isBeforeSearching(tune.tune())) {
     return 0;
@@ -438,7 +438,7 @@ absl::Status versionAssembled(Step& step, v1::Action& action) {
 
 absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task) {
   TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
-  return series.stage() == Series::BISECTING ? looked(step, action, series, task)
+  return series.stage() == Series::BISECTING ? stepTimesMeasured(step, action, series, task)
                                              : compared(step, action, series, task);
 }
 

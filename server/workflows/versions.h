@@ -30,9 +30,9 @@ absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTas
 absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
 
 /// Number of searches that may start a batch now; `waiting` of the job's searches have no batch in progress. ASYNC and
-/// STATIC: `open`, the number that the caller has found workers for. SYNC: all searches of the job together, once all
-/// of them are waiting and no choice and no version is in progress; otherwise 0.
-absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int open);
+/// STATIC: `free_workers`, the number that the caller has found workers for. SYNC: all searches of the job together,
+/// once all of them are waiting and no choice and no version is in progress; otherwise 0.
+absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int free_workers);
 
 /// A search of the job has confirmed a tree. publishNextVersion() will use it.
 absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,

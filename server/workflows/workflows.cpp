@@ -129,7 +129,7 @@ absl::Status Workflows::checkResult(storage::Store& store, storage::BlobStore& b
 absl::Status Workflows::taskDone(Step& step, const v1::Task& task, std::vector<v1::Action> actions) const {
   if (task.spec().kind() == v1::BUILD && !task.key().empty()) {
     const v1::Digest object = fileDigest(task.result(), task.result().build().object_file());
-    TESSERA_RETURN_IF_ERROR(fileObject(step, task.worker_id(), task.key(), task.spec().build().unit(), object));
+    TESSERA_RETURN_IF_ERROR(storeObject(step, task.worker_id(), task.key(), task.spec().build().unit(), object));
   }
   for (v1::Action& action : actions) {
     TESSERA_RETURN_IF_ERROR(actionDone(step, action, task));

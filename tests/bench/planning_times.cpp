@@ -92,7 +92,7 @@ int run(const std::string& name) {
   std::printf("%-14s %10s %10s\n", "chain", "blocks ms", "slices ms");
   for (const Row& row : rows()) {
     const double blocks = milliseconds(
-        "blocks", row, [&] { return planBlocks(row.chain, static_cast<double>(chip.heldBytes(chip.second()))); });
+        "blocks", row, [&] { return planBlocks(row.chain, static_cast<double>(chip.residentBytes(chip.second()))); });
     const double slices =
         milliseconds("slices", row, [&] { return decideSlices(row.chain, row.cut, chip, row.between); });
     std::printf("%-14s %10.3f %10.3f\n", row.name.c_str(), blocks, slices);

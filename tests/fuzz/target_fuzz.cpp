@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   // Faulty descriptions reach the validator over the wire as well, without the text parser.
   v1::Target unchecked;
-  if (unchecked.ParseFromString(text)) (void)problemStatus(unchecked.name(), validateTarget(unchecked));
+  if (unchecked.ParseFromString(text)) (void)statusOfProblems(unchecked.name(), validateTarget(unchecked));
   if (const auto positioned = parseTargetWithPositions(text); positioned.ok()) {
     for (const auto& problem : validateTarget(positioned->target)) {
       if (positioned->at(problem.field()).line < 1) __builtin_trap();

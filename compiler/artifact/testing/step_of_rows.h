@@ -61,7 +61,7 @@ class StepOfRows : public ::testing::Test {
     entry.set_offset(offset * 4);
     for (int64_t stride : strides) entry.add_strides(stride * 4);
   }
-  std::vector<Cut> grid_bounds() const { return gridBoundsOf(plan_, step_, kernel_); }
+  std::vector<GridBound> grid_bounds() const { return gridBoundsOf(plan_, step_, kernel_); }
 
   v1::Plan plan_;
   v1::Step step_;

@@ -25,7 +25,7 @@ absl::StatusOr<const Leaf*> copyLeaf(const ParsedPhase* followed, size_t k) {
 }  // namespace
 
 void planPhases(PhaseList& list, const Chip& chip, const ScheduleRequest& request) {
-  Wanted wanted{.nested = request.nested};
+  PlanConstraints wanted{.nested = request.nested};
   if (request.packed) wanted.packed.emplace(request.packed->begin(), request.packed->end());
   for (Phase& phase : list.phases) {
     if (!phase.plans.empty()) continue;  // a phase that fills panels of a region

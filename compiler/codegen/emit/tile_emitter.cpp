@@ -63,7 +63,7 @@ void TileEmitter::emitPointByPoint() {
   }
 }
 
-int64_t TileEmitter::combineRows(const TileRows& rows) const {
+int64_t TileEmitter::rowsTogether(const TileRows& rows) const {
   const auto vectors =
       llvm::count_if(points_, [&](const Point& point) { return point.at[rows.loop] == 0 && rows.takes(point); });
   return std::clamp<int64_t>(sideBySide() / std::max<int64_t>(1, vectors), 1, tile_.sizes[rows.loop]);
@@ -71,7 +71,7 @@ int64_t TileEmitter::combineRows(const TileRows& rows) const {
 
 void TileEmitter::emitRows(const TileRows& rows) {
   // Two loops: full groups of rows, then one group of the rest.
-  const int64_t extent = tile_.sizes[rows.loop], together = combineRows(rows), rest = extent % together;
+  const int64_t extent = tile_.sizes[rows.loop], together = rowsTogether(rows), rest = extent % together;
   emitRows(rows, constantI64(0), constantI64(extent - rest), together);
   if (rest != 0) emitRows(rows, constantI64(extent - rest), constantI64(extent), rest);
 }

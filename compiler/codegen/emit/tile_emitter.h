@@ -53,7 +53,7 @@ class TileEmitter {
   /// Emits the rows in [from, to) (i64), `together` rows at a time; their number must be a multiple of `together`.
   void emitRows(const TileRows& rows, mlir::Value from, mlir::Value to, int64_t together);
   /// The number of rows whose values fit in registers together, at least 1.
-  int64_t combineRows(const TileRows& rows) const;
+  int64_t rowsTogether(const TileRows& rows) const;
 
  private:
   void keep(llvm::ArrayRef<mlir::Value> accumulators);

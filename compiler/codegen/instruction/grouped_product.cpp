@@ -136,7 +136,8 @@ class PairStep final : public ProductInstructionStep {
       Value width = mlir::math::AbsIOp::create(b, loc, pairsOf(b, ones, flip(b, second, second_.flipped)));
       widest = widest ? arith::MaxSIOp::create(b, loc, widest, width).getResult() : width;
     }
-    Value wide = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, widest, splat(b, loc, PairProduct::kNarrow));
+    Value wide =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, widest, splat(b, loc, PairProduct::kMaxExactSum));
     Value any = mlir::vector::ReductionOp::create(b, loc, mlir::vector::CombiningKind::OR, wide);
     return arith::XOrIOp::create(b, loc, any, arith::ConstantIntOp::create(b, loc, 1, 1));
   }

@@ -11,7 +11,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 /// Cycles of the nest on one core, as its kernel estimates them; nothing if that kernel does not run the instruction.
-std::optional<double> priceOf(const Nest& nest, const Chip& chip, const Wanted& wanted) {
+std::optional<double> priceOf(const Nest& nest, const Chip& chip, const PlanConstraints& wanted) {
   const TilePlan plan = planTile(nest, chip, wanted);
   if (!plan.kernel->evaluates(*nest.statements[0].step)) return std::nullopt;
   double tiles = 1;
@@ -23,7 +23,7 @@ std::optional<double> priceOf(const Nest& nest, const Chip& chip, const Wanted& 
 }  // namespace
 
 std::vector<Nest> instructionVariants(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip,
-                                      const Wanted& wanted) {
+                                      const PlanConstraints& wanted) {
   std::vector<std::pair<double, Nest>> priced;
   for (const ProductInstructions& kind : kindsOfProductInstructions(chip)) {
     Nest form = nest;

@@ -15,7 +15,7 @@ namespace tessera::compiler::codegen {
 /// use and a kernel can run. In ascending order of cycles on one core. `wanted` constrains the kernels' plans. Empty if
 /// the nest has to use multiply-adds.
 std::vector<Nest> instructionVariants(mlir::OpBuilder& builder, const Nest& nest, const Chip& chip,
-                                      const Wanted& wanted = {});
+                                      const PlanConstraints& wanted = {});
 
 /// Rewrites the nest for the instruction called `name`; an empty name leaves it unchanged. Errors: INVALID_SCHEDULE
 /// with the leaf's path and the reason, when the target has no such instruction or the nest cannot use it.

@@ -11,7 +11,7 @@ class PackKernel final : public MicroKernel {
  public:
   PackKernel() : MicroKernel(words::kPack) {}
   std::string_view report(const Nest& /*nest*/) const override { return "pack"; }
-  std::optional<TilePlan> plan(const Nest& /*nest*/, const Chip& /*chip*/, const Wanted& /*wanted*/,
+  std::optional<TilePlan> plan(const Nest& /*nest*/, const Chip& /*chip*/, const PlanConstraints& /*wanted*/,
                                const TilePlan& /*vectors*/) const override {
     return std::nullopt;
   }

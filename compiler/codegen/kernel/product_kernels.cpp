@@ -39,12 +39,12 @@ class StreamedProductKernel : public ProductKernel {
  public:
   using ProductKernel::ProductKernel;
 
-  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
                                const TilePlan& vectors) const override {
     // Order matters: memory is planned for the unrolled reductions, and panels for the final loop order.
     if (!fits(nest, vectors) || !takes(nest, chip, rolesOf(nest, vectors))) return std::nullopt;
     TilePlan plan = vectors;
-    planContraction(nest, chip, wanted, demands(chip), plan);
+    planContraction(nest, chip, wanted, constraints(chip), plan);
     orderReductions(nest, plan);
     unroll(nest, chip, plan);
     planMemory(nest, chip, wanted, plan);
@@ -77,12 +77,12 @@ class StreamedProductKernel : public ProductKernel {
  protected:
   /// Whether analysis selects this kernel for the nest.
   virtual bool takes(const Nest& nest, const Chip& chip, const Roles& roles) const = 0;
-  virtual TileConstraints demands(const Chip& chip) const = 0;
+  virtual TileConstraints constraints(const Chip& chip) const = 0;
   virtual void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const = 0;
 
  private:
   ProductCosts costs(const Nest& nest, const Chip& chip, const TilePlan& plan) const {
-    return {nest, chip, rolesOf(nest, plan), demands(chip), plan.lanes};
+    return {nest, chip, rolesOf(nest, plan), constraints(chip), plan.lanes};
   }
 };
 
@@ -93,7 +93,7 @@ class OuterProductKernel final : public StreamedProductKernel {
 
  protected:
   bool takes(const Nest& /*nest*/, const Chip& /*chip*/, const Roles& /*roles*/) const override { return true; }
-  TileConstraints demands(const Chip& /*chip*/) const override { return {}; }
+  TileConstraints constraints(const Chip& /*chip*/) const override { return {}; }
   void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override {
     unrollReductions(nest, chip, plan);
     reduceOverlappingUnroll(nest, chip, plan);
@@ -113,8 +113,8 @@ class SlidingKernel final : public StreamedProductKernel {
   }
   /// A sliding window keeps the shared vectors and a row of the other operand in addition to the sums; with 32
   /// registers that operand stays in registers entirely.
-  TileConstraints demands(const Chip& chip) const override {
-    return {.kept = chip.vectorRegisters() >= 32 ? 13 : 6, .line = true};
+  TileConstraints constraints(const Chip& chip) const override {
+    return {.operand_registers = chip.vectorRegisters() >= 32 ? 13 : 6, .single_row_loop = true};
   }
   /// Unrolls a small window entirely, and only the rows of a larger one.
   void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override {
@@ -131,7 +131,7 @@ class DotKernel final : public ProductKernel {
  public:
   DotKernel() : ProductKernel(words::kDot) {}
 
-  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
                                const TilePlan& vectors) const override {
     if (!fits(nest, vectors)) return std::nullopt;
     TilePlan plan = vectors;

@@ -18,7 +18,7 @@ const MicroKernel* kernelNamed(std::string_view name) {
   return nullptr;
 }
 
-TilePlan planTile(const Nest& nest, const Chip& chip, const Wanted& wanted) {
+TilePlan planTile(const Nest& nest, const Chip& chip, const PlanConstraints& wanted) {
   const TilePlan vectors = planVectors(nest, chip);
   for (const MicroKernel* kernel : microKernels()) {
     auto plan = kernel->plan(nest, chip, wanted, vectors);

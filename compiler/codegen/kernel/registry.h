@@ -11,7 +11,7 @@ llvm::ArrayRef<const MicroKernel*> microKernels();
 const MicroKernel* kernelNamed(std::string_view name);
 
 /// Plans a nest by analysis: kernel, vector loop, register tile, packing, cache blocks, loop order, grid.
-TilePlan planTile(const Nest& nest, const Chip& chip, const Wanted& wanted = {});
+TilePlan planTile(const Nest& nest, const Chip& chip, const PlanConstraints& wanted = {});
 
 /// Plans any nest as plain scalar loops.
 TilePlan planScalar(const Nest& nest, const Chip& chip);

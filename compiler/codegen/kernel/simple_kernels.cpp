@@ -19,7 +19,7 @@ class SimpleKernel : public MicroKernel {
   std::string_view report(const Nest& nest) const override {
     return isContraction(nest) ? "contraction" : nest.hasReduction() ? "reduction" : "elementwise";
   }
-  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const PlanConstraints& /*wanted*/,
                                const TilePlan& vectors) const override {
     TilePlan plan = vectors;
     // Decides between the elementwise and the transposing kernel, so it is set before fits().

@@ -130,12 +130,12 @@ class PieceCode {
   /// Emits code that runs interleaved with the accumulation. Called after each step of whole tiles with the number of
   /// steps before it (null: none).
   using Beside = llvm::function_ref<void(Value step)>;
-  /// Accumulates all sums of column pass `turn` in tile registers.
-  void sumUp(int64_t turn, Beside beside) {
-    first_ = turn * shape_.column_tiles;
-    columns_in_turn_ = std::min(shape_.column_tiles, shape_.all_columns - first_);
+  /// Accumulates all sums of column pass `pass` in tile registers.
+  void sumUp(int64_t pass, Beside beside) {
+    first_ = pass * shape_.column_tiles;
+    columns_in_pass_ = std::min(shape_.column_tiles, shape_.all_columns - first_);
     for (int64_t i = 0; i < shape_.row_tiles; ++i)
-      for (int64_t j = 0; j < columns_in_turn_; ++j) code_.emit("llvm.x86.tilezero", {sum(i, j)});
+      for (int64_t j = 0; j < columns_in_pass_; ++j) code_.emit("llvm.x86.tilezero", {sum(i, j)});
     reduce(0, {}, beside);
   }
   /// Number of steps that whole tiles take along the sum.
@@ -149,7 +149,7 @@ class PieceCode {
   /// Stores the sums of this column pass to `buffer`, in rows of `stride` elements.
   void store(Value buffer, int64_t stride) {
     for (int64_t i = 0; i < shape_.row_tiles; ++i)
-      for (int64_t j = 0; j < columns_in_turn_; ++j) {
+      for (int64_t j = 0; j < columns_in_pass_; ++j) {
         const int64_t offset = rows_.numberOf(rows_.of(i)) * stride + columns_.numberOf(columns_.of(first_ + j)) -
                                columns_.numberOf(columns_.of(first_));
         code_.emit(product_.store, {sum(i, j)}, code_.at(buffer, b_.getI32Type(), offset), stride * 4, true);
@@ -207,11 +207,11 @@ class PieceCode {
   void multiply(int rows, llvm::ArrayRef<int> columns) {
     auto loadColumns = [&](int64_t j) { load(columns[j % columns.size()], 1, columns_, first_ + j, loops_.depth); };
     // Columns that fit in registers are loaded once per step; otherwise again for each tile of rows.
-    const bool kept = columns_in_turn_ <= static_cast<int64_t>(columns.size());
-    for (int64_t j = 0; kept && j < columns_in_turn_; ++j) loadColumns(j);
+    const bool kept = columns_in_pass_ <= static_cast<int64_t>(columns.size());
+    for (int64_t j = 0; kept && j < columns_in_pass_; ++j) loadColumns(j);
     for (int64_t i = 0; i < shape_.row_tiles; ++i) {
       load(rows, 0, rows_, i, loops_.row);
-      for (int64_t j = 0; j < columns_in_turn_; ++j) {
+      for (int64_t j = 0; j < columns_in_pass_; ++j) {
         if (!kept) loadColumns(j);
         code_.emit(product_.emit, {sum(i, j), rows, columns[j % columns.size()]});
       }
@@ -267,7 +267,7 @@ class PieceCode {
   const Piece& shape_;
   const TileProduct& product_;
   const Side rows_, columns_;
-  int64_t first_ = 0, columns_in_turn_ = 0;  ///< tiles of columns
+  int64_t first_ = 0, columns_in_pass_ = 0;  ///< tiles of columns
 };
 
 class TileKernel final : public MicroKernel {
@@ -275,7 +275,7 @@ class TileKernel final : public MicroKernel {
   TileKernel() : MicroKernel(words::kTiles) {}
 
   std::string_view report(const Nest& /*nest*/) const override { return "contraction"; }
-  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
                                const TilePlan& vectors) const override;
   bool evaluates(const ProductInstructionStep& step) const override { return step.tiles() != nullptr; }
   bool fits(const Nest& nest, const TilePlan& plan) const override {
@@ -337,7 +337,7 @@ class TileKernel final : public MicroKernel {
   }
 };
 
-std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
                                          const TilePlan& /*vectors*/) const {
   if (!productOf(nest)) return std::nullopt;
   const auto usual = tileLoopsOf(nest);
@@ -369,7 +369,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
   blockStreamedOperand(nest, chip, keeps_rows ? 1 : 0, plan);
   // Packs the columns if they are strided, or if rows of a tile evict each other and enough pieces read them.
   const bool apart = b.access.strides[loops.column] != 1;
-  const bool crowded = collide(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
+  const bool crowded = evictEachOther(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
                        passesOver(nest, plan, b) >= chip.costParameters().products().pack_passes();
   const bool pack = wanted.packed ? llvm::is_contained(*wanted.packed, 1) : apart || (crowded && canPack(nest, 1));
   if (apart && !pack) return std::nullopt;
@@ -404,23 +404,23 @@ std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
     return "rows come before columns";
   bool panels = nest.statements[0].inputs[1].access.strides[loops.column] == 1;
   for (const PackedOperand& packed : plan.packed) {
-    if (packed.input != 1 || packed.loop != loops.column || packed.apart)
+    if (packed.input != 1 || packed.loop != loops.column || packed.strided_copy)
       return "only the operand of columns is packed, in panels of columns";
     panels = true;
   }
   return panels ? "" : "columns that lie apart are packed";
 }
 
-/// Accumulates column pass `turn`, interleaved with the results of the previous pass: each step is followed by an equal
+/// Accumulates column pass `pass`, interleaved with the results of the previous pass: each step is followed by an equal
 /// share of their rows, so that few rows remain after the last step.
-void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t turn, const TileRows& results) {
+void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t pass, const TileRows& results) {
   OpBuilder& b = tile.builder();
   const mlir::Location loc = b.getUnknownLoc();
   const auto index = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
   // Rows per step, in whole groups, such that all groups are done after the last step.
-  const int64_t rows = tile.tile().sizes[row], together = tile.combineRows(results), end = rows - rows % together;
+  const int64_t rows = tile.tile().sizes[row], together = tile.rowsTogether(results), end = rows - rows % together;
   const int64_t each = ceilDiv(end / together, piece.steps()) * together;
-  piece.sumUp(turn, [&](Value step) {
+  piece.sumUp(pass, [&](Value step) {
     // A sum of a single step: all rows at once.
     if (!step) return tile.emitRows(results, index(0), index(end), together);
     Value from = arith::MulIOp::create(b, loc, step, index(each));
@@ -439,21 +439,21 @@ void TileKernel::emit(TileEmitter& tile) const {
   TileCode code(b);
   // Rows of a buffer are whole vectors.
   const auto& sizes = tile.tile().sizes;
-  const int64_t lanes = plan.lanes, whole = std::max<int64_t>(16, lanes), turns = shape.turns();
+  const int64_t lanes = plan.lanes, whole = std::max<int64_t>(16, lanes), passes = shape.columnPasses();
   const int64_t columns =
-      turns > 1 ? shape.column_tiles * shape.columns : sizes[loops.column] * outerSize(loops.outer_column, sizes);
+      passes > 1 ? shape.column_tiles * shape.columns : sizes[loops.column] * outerSize(loops.outer_column, sizes);
   const int64_t stride = ceilDiv(columns, whole) * whole, rows = sizes[loops.row] * outerSize(loops.outer_row, sizes);
   llvm::SmallVector<Value, 2> buffers;
-  for (int64_t i = 0; i < std::min<int64_t>(turns, 2); ++i) buffers.push_back(code.stack(rows * stride * 4));
+  for (int64_t i = 0; i < std::min<int64_t>(passes, 2); ++i) buffers.push_back(code.stack(rows * stride * 4));
   // At an edge: other shapes during this piece, the usual ones afterwards.
   const bool reshaped = !shape.fitsShapesOf(usual);
   if (reshaped) code.configure(shape);
   PieceCode piece(tile, loops, shape);
   const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
-  const auto withResults = [&](int64_t turn, llvm::function_ref<void(const TileRows&)> fn) {
-    const auto takes = [&](const Point& vector) { return piece.columnPassOf(vector) == turn; };
+  const auto withResults = [&](int64_t pass, llvm::function_ref<void(const TileRows&)> fn) {
+    const auto takes = [&](const Point& vector) { return piece.columnPassOf(vector) == pass; };
     const auto sum = [&](Value row, const Point& vector) -> Value {
-      Value from = advance(b, buffers[turn % 2], element, stride, row);
+      Value from = advance(b, buffers[pass % 2], element, stride, row);
       from = code.at(from, element, piece.placeOf(vector, stride));
       return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
     };
@@ -463,12 +463,12 @@ void TileKernel::emit(TileEmitter& tile) const {
   // the last results alone.
   piece.sumUp(0, [](Value) {});
   piece.store(buffers[0], stride);
-  for (int64_t turn = 1; turn < turns; ++turn) {
-    withResults(turn - 1, [&](const TileRows& results) { sumUpBeside(tile, piece, loops.row, turn, results); });
-    piece.store(buffers[turn % 2], stride);
+  for (int64_t pass = 1; pass < passes; ++pass) {
+    withResults(pass - 1, [&](const TileRows& results) { sumUpBeside(tile, piece, loops.row, pass, results); });
+    piece.store(buffers[pass % 2], stride);
   }
   if (reshaped) code.configure(usual);
-  withResults(turns - 1, [&](const TileRows& results) { tile.emitRows(results); });
+  withResults(passes - 1, [&](const TileRows& results) { tile.emitRows(results); });
 }
 
 }  // namespace

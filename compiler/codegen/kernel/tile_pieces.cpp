@@ -54,13 +54,13 @@ Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> 
 
 bool columnPassesAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes) {
   const Piece piece = pieceOf(nest, loops, sizes, sizes[loops.depth]);
-  return piece.turns() == 1 || (sizes[loops.column] % piece.columns == 0 && piece.columns % lanes == 0);
+  return piece.columnPasses() == 1 || (sizes[loops.column] % piece.columns == 0 && piece.columns % lanes == 0);
 }
 
 PieceCostModel::PieceCostModel(const Nest& nest, const Chip& chip, const TileLoops& loops)
     : product_(*productOf(nest)),
       tile_bytes_(static_cast<double>(product_.rows) * product_.depth / product_.group * 4),
-      kept_most_(static_cast<double>(chip.heldBytes(chip.near()) - kSums * sumBytes(product_))),
+      kept_most_(static_cast<double>(chip.residentBytes(chip.near()) - kSums * sumBytes(product_))),
       near_(chip.near().bytes_per_cycle),
       beyond_(chip.beyondNear().sustained_per_cycle),
       run_cycles_(chip.costParameters().overheads().run_cycles()),
@@ -85,10 +85,11 @@ PieceCostModel::Side PieceCostModel::sideOf(const Nest& nest, const Chip& chip, 
   }
   // Rows of a tile that evict each other, or are far apart, are loaded from beyond the near level each time.
   const int64_t apart_bytes = strideBytes(nest, input, inner);
-  const bool apart = input == 0 && (collide(chip, std::min<int64_t>(nest.extents[inner], product_.rows), apart_bytes) ||
-                                    chip.areFarApart(apart_bytes, nest.extents[loops.depth] * 4));
-  side.staying = apart ? beyond_ : near_;
-  side.passing = std::min(side.staying, rateOf(static_cast<double>(bytesOf(nest, operand)) * 3 / 2));
+  const bool apart =
+      input == 0 && (evictEachOther(chip, std::min<int64_t>(nest.extents[inner], product_.rows), apart_bytes) ||
+                     chip.areFarApart(apart_bytes, nest.extents[loops.depth] * 4));
+  side.resident_rate = apart ? beyond_ : near_;
+  side.streamed_rate = std::min(side.resident_rate, rateOf(static_cast<double>(bytesOf(nest, operand)) * 3 / 2));
   return side;
 }
 
@@ -108,21 +109,21 @@ double PieceCostModel::stepCycles(const Piece& piece, llvm::ArrayRef<int64_t> si
   // A tie-breaker, not a cost: among pieces of equal time, prefers the one that loads less, from nearer levels, in
   // fewer runs.
   constexpr double kHidden = 1e-3;
-  const double turn =
+  const double pass_cycles =
       std::max({static_cast<double>(piece.products()) * product_.cycles, product_.latency_cycles, loads});
   // The products, the latency between two products of one sum, or the loads limit a column pass.
-  return static_cast<double>(piece.turns()) * turn + kHidden * (loads + fetched / steps_);
+  return static_cast<double>(piece.columnPasses()) * pass_cycles + kHidden * (loads + fetched / steps_);
 }
 
-double PieceCostModel::stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const {
-  return std::min(side.staying, rateOf(static_cast<double>(side.touchedBy(sizes).bytes())));
+double PieceCostModel::residentRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const {
+  return std::min(side.resident_rate, rateOf(static_cast<double>(side.touchedBy(sizes).bytes())));
 }
 
 double PieceCostModel::loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, bool keeps_rows) const {
   const double row_bytes = static_cast<double>(piece.row_tiles) * tile_bytes_;
   const double column_bytes = static_cast<double>(piece.loads() - piece.row_tiles) * tile_bytes_;
-  return row_bytes / (keeps_rows ? stayingRate(rows_, sizes) : rows_.passing) +
-         column_bytes / (keeps_rows ? columns_.passing : stayingRate(columns_, sizes));
+  return row_bytes / (keeps_rows ? residentRate(rows_, sizes) : rows_.streamed_rate) +
+         column_bytes / (keeps_rows ? columns_.streamed_rate : residentRate(columns_, sizes));
 }
 
 namespace {
@@ -208,7 +209,7 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
         if (loops.outer_row >= 0) sizes[loops.outer_row] = outer_rows;
         if (loops.outer_column >= 0) sizes[loops.outer_column] = outer_columns;
         const Piece piece = pieceOf(nest, loops, sizes, sizes[loops.depth]);
-        if (piece.products() > kSums || piece.turns() > 1) return;
+        if (piece.products() > kSums || piece.columnPasses() > 1) return;
         const double cycles = cyclesOf(nest, chip, flow, candidate, plan.lanes);
         if (cycles >= best * (1 - 1e-9)) return;
         best = cycles;
@@ -221,7 +222,8 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
 }
 
 void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan) {
-  constexpr int64_t kMostTurns = 4;  // each pass is code of its own, as the work of the previous pass runs inside it
+  constexpr int64_t kMostColumnPasses =
+      4;  // each pass is code of its own, as the work of the previous pass runs inside it
   // A single step is too short to interleave other work with it, and tiles of all column passes must have the same
   // shapes.
   const int64_t columns = plan.tile[loops.column];
@@ -231,9 +233,9 @@ void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileL
     if (!nest.reduction[loop]) pieces *= ceilDiv(nest.extents[loop], plan.tile[loop]);
   const auto extend = [&](int loop) {
     const int64_t size = plan.tile[loop];
-    for (int64_t turns = kMostTurns; turns > 1; --turns) {
-      if (nest.extents[loop] % (size * turns) != 0 || pieces < turns * chip.enoughParts()) continue;
-      plan.tile[loop] = size * turns;
+    for (int64_t passes = kMostColumnPasses; passes > 1; --passes) {
+      if (nest.extents[loop] % (size * passes) != 0 || pieces < passes * chip.minParts()) continue;
+      plan.tile[loop] = size * passes;
       if (pointsOf(nest, plan) <= kMostInTile && columnPassesAreWhole(nest, loops, plan.tile, plan.lanes)) return true;
       plan.tile[loop] = size;
     }
@@ -249,10 +251,10 @@ void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileL
   if (loops.outer_column >= 0 && !extend(loops.outer_column)) loops.outer_column = before;
 }
 
-void blockStreamedOperand(const Nest& nest, const Chip& chip, int passing, TilePlan& plan) {
-  const Operand &mine = nest.statements[0].inputs[passing], &other = nest.statements[0].inputs[1 - passing];
+void blockStreamedOperand(const Nest& nest, const Chip& chip, int streamed, TilePlan& plan) {
+  const Operand &mine = nest.statements[0].inputs[streamed], &other = nest.statements[0].inputs[1 - streamed];
   // The part of L2 that an operand may occupy while the other one is streamed.
-  const int64_t half = chip.stayingBytes(chip.second());
+  const int64_t half = chip.residentOperandBytes(chip.second());
   int64_t bytes = bytesOf(nest, mine);
   for (int loop : plan.order)
     if (varies(mine, loop) && varies(other, loop)) bytes /= nest.extents[loop];

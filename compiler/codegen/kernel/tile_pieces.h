@@ -18,8 +18,8 @@ const TileProduct* productOf(const Nest& nest);
 /// How a piece of the results is cut into tiles of equal shapes, for instructions that multiply whole tiles (AMX). A
 /// piece is the tile of the kernel's plan (TilePlan::tile). At the edges the tiles of neighbouring pieces may overlap
 /// and compute the same sums; a piece keeps its sums on the thread's stack, and each result is written once. A piece
-/// with more columns than sum registers processes them in several column passes (turns()). The operations on the sums
-/// of one column pass run while the sums of the next one are accumulated.
+/// with more columns than sum registers processes them in several column passes (columnPasses()). The operations on the
+/// sums of one column pass run while the sums of the next one are accumulated.
 struct Piece {
   int64_t rows = 0, columns = 0;            ///< of one tile
   int64_t row_tiles = 0, column_tiles = 0;  ///< of the piece, in one column pass
@@ -35,7 +35,7 @@ struct Piece {
   /// Registers that hold columns at the same time.
   int64_t columnRegisters() const { return last > 0 ? 1 : kColumnTiles; }
   bool keepsColumns() const { return row_tiles == 1 || column_tiles <= columnRegisters(); }
-  int64_t turns() const { return (all_columns + column_tiles - 1) / column_tiles; }
+  int64_t columnPasses() const { return (all_columns + column_tiles - 1) / column_tiles; }
   int64_t products() const { return row_tiles * column_tiles; }
   int64_t loads() const { return row_tiles + (keepsColumns() ? column_tiles : products()); }
 };
@@ -66,17 +66,17 @@ class PieceCostModel {
 
  private:
   /// One operand. `touched`: the memory that it touches over the whole sum, by the number of steps of its inner and
-  /// outer loop. `passing`: bytes per cycle of its loads if it is streamed. `staying`: the same if it stays in the near
-  /// level and fits there.
+  /// outer loop. `streamed_rate`: bytes per cycle of its loads if it is streamed. `resident_rate`: the same if it stays
+  /// in the near level and fits there.
   struct Side {
     int inner = -1, outer = -1;
     std::vector<std::vector<Runs>> touched;
     const Runs& touchedBy(llvm::ArrayRef<int64_t> sizes) const;
-    double passing = 0, staying = 0;
+    double streamed_rate = 0, resident_rate = 0;
   };
   Side sideOf(const Nest& nest, const Chip& chip, int input, const TileLoops& loops) const;
   double rateOf(double bytes) const { return bytes <= kept_most_ ? near_ : beyond_; }
-  double stayingRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const;
+  double residentRate(const Side& side, llvm::ArrayRef<int64_t> sizes) const;
   double loadCycles(const Piece& piece, llvm::ArrayRef<int64_t> sizes, bool keeps_rows) const;
 
   const TileProduct& product_;
@@ -93,9 +93,9 @@ TileLoops choosePiece(const Nest& nest, const Chip& chip, int64_t vectors, TileP
 /// chip's cores remain. Does not extend the loop of columns if it is `fixed`.
 void splitIntoColumnPasses(const Nest& nest, const Chip& chip, bool fixed, TileLoops& loops, TilePlan& plan);
 
-/// Blocks the streamed operand, input `passing`, if it is larger than the second cache level: each block fits there
+/// Blocks the streamed operand, input `streamed`, if it is larger than the second cache level: each block fits there
 /// together with the other operand. The blocks are of the outermost loop in the plan's order that only the streamed
 /// operand walks.
-void blockStreamedOperand(const Nest& nest, const Chip& chip, int passing, TilePlan& plan);
+void blockStreamedOperand(const Nest& nest, const Chip& chip, int streamed, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

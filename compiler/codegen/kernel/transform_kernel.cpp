@@ -17,7 +17,7 @@ class TransformKernel final : public MicroKernel {
 
   std::string_view report(const Nest& /*nest*/) const override { return "transform"; }
 
-  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& /*wanted*/,
+  std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const PlanConstraints& /*wanted*/,
                                const TilePlan& /*vectors*/) const override {
     const auto transform = separableTransform(nest);
     TilePlan plan = emptyPlan(nest);

@@ -49,7 +49,7 @@ namespace {
 bool worthFetching(const PrefetchedRuns& runs, const Chip& chip) {
   const v1::CostParameters::Prefetching& parameters = chip.costParameters().prefetching();
   return runs.lines <= parameters.long_run_lines() && runs.count() >= parameters.always_followed_runs() &&
-         runs.count() * runs.lines * chip.near().line_bytes <= chip.stayingBytes(chip.second());
+         runs.count() * runs.lines * chip.near().line_bytes <= chip.residentOperandBytes(chip.second());
 }
 
 void fetchNext(const Region& region, RegionVariant& variant, int innermost, const Chip& chip) {

@@ -155,8 +155,8 @@ class RegionPlanner {
   int sliceLoops() const { return static_cast<int>(region_.counts.size()); }
 
   /// The constraints that existing panels put on the plan of a nest.
-  Wanted wanted(const RegionNest& each, bool main) const {
-    Wanted wanted;
+  PlanConstraints wanted(const RegionNest& each, bool main) const {
+    PlanConstraints wanted;
     if (main) return wanted;
     for (const SharedPanels& shared : shared_) {
       if (shared.number != each.number) continue;

@@ -107,7 +107,7 @@ namespace {
 
 void formStrips(RegionVariant& variant, const Chip& chip) {
   std::vector<RegionNestRun>& steps = variant.steps;
-  const int64_t room = chip.stayingBytes(chip.near());
+  const int64_t room = chip.residentOperandBytes(chip.near());
   for (size_t first = 0, end = 1; first < steps.size(); first = end++) {
     if (rowLoop(steps[first]) < 0) continue;
     const int64_t rows = steps[first].nest.extents[rowLoop(steps[first])];

@@ -38,7 +38,7 @@ int64_t stepsInL1(const Nest& nest, const Chip& chip, const Roles& roles, const 
   const Operand& operand = nest.statements[0].inputs[roles.b];
   const int64_t vector_bytes = plan.lanes * elementBits(operand.access.element) / 8;
   return std::max(chip.costParameters().products().min_reduction_block(),
-                  chip.heldBytes(chip.near()) / (vector_bytes * plan.vectors));
+                  chip.residentBytes(chip.near()) / (vector_bytes * plan.vectors));
 }
 
 /// Whether the broadcast operand's rows are contiguous along the whole reduction.
@@ -60,19 +60,21 @@ bool crowdsL2(const Nest& nest, const Chip& chip, const Roles& roles) {
   const Operand& operand = nest.statements[0].inputs[roles.a];
   const int64_t sets = second.sets(), line = second.line_bytes, stride = strideBytes(nest, roles.a, roles.rows[0]);
   const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);
-  const int64_t rows = std::min(nest.extents[roles.rows[0]], chip.stayingBytes(second) / std::max<int64_t>(1, bytes));
+  const int64_t rows =
+      std::min(nest.extents[roles.rows[0]], chip.residentOperandBytes(second) / std::max<int64_t>(1, bytes));
   std::vector<int> ways(sets, 0);
   for (int64_t row = 0; row < rows; ++row)
     // Counts the lines of each row by set, as the cache places them.
     for (int64_t each = 0; each < ceilDiv(bytes, line); ++each) ++ways[(row * stride / line + each) % sets];
-  return *llvm::max_element(ways) > chip.heldWays(second);
+  return *llvm::max_element(ways) > chip.residentWays(second);
 }
 
 bool packs(const TilePlan& plan, int input) {
   return llvm::any_of(plan.packed, [&](const PackedOperand& each) { return each.input == input; });
 }
 
-void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, const Roles& roles, TilePlan& plan) {
+void choosePacking(const Nest& nest, const Chip& chip, const PlanConstraints& wanted, const Roles& roles,
+                   TilePlan& plan) {
   const Statement& main = nest.statements[0];
   auto loopOf = [&](int input) {
     return input == roles.b ? plan.vector_loop : roles.rows.empty() ? -1 : roles.rows[0];
@@ -85,7 +87,7 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
   }
   const v1::CostParameters::Products& parameters = chip.costParameters().products();
   const int step = plan.reductions.back();
-  const int64_t small = chip.stayingBytes(chip.near());
+  const int64_t small = chip.residentOperandBytes(chip.near());
   if (roles.b >= 0 && canPack(nest, roles.b) && varies(main.inputs[roles.b], step)) {
     const Operand& operand = main.inputs[roles.b];
     const int64_t stride = strideBytes(nest, roles.b, step);
@@ -101,7 +103,7 @@ void choosePacking(const Nest& nest, const Chip& chip, const Wanted& wanted, con
     const Operand& operand = main.inputs[roles.a];
     const int64_t stride = strideBytes(nest, roles.a, roles.rows[0]), passes = passesOver(nest, plan, operand);
     // Reasons for copying the broadcast operand: its steps are strided, its rows collide in L1, or its blocks crowd L2.
-    const bool slow = operand.access.strides[step] != 1 || collide(chip, plan.tile[roles.rows[0]], stride);
+    const bool slow = operand.access.strides[step] != 1 || evictEachOther(chip, plan.tile[roles.rows[0]], stride);
     const bool crowded = passes >= parameters.pack_passes_if_evicted() &&
                          (crowdsL2(nest, chip, roles) || needsBlockCopies(nest, chip, roles));
     if ((slow || crowded) && passes >= parameters.pack_passes() && bytesOf(nest, operand) > small)
@@ -199,7 +201,7 @@ int64_t columnsInL2(const Nest& nest, const Chip& chip, const Roles& roles, cons
   if (outer != plan.vector_loop) bytes *= nest.extents[plan.vector_loop];
   for (const int loop : roles.columns)
     if (loop != outer) bytes *= nest.extents[loop];
-  return chip.stayingBytes(chip.second()) / std::max<int64_t>(1, bytes);
+  return chip.residentOperandBytes(chip.second()) / std::max<int64_t>(1, bytes);
 }
 
 /// Chooses cache blocks in the manner of Goto: a block of `a` (rows x reduction) stays in half of L2 while the columns
@@ -217,7 +219,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
     const int64_t even = ceilDiv(ceilDiv(extent, blocks), unit) * unit;
     if (even > unit && even < extent) plan.block[loop] = even;
   };
-  if (passesColumns(roles, plan) && bytesOf(nest, main.inputs[roles.b]) > chip.stayingBytes(chip.second())) {
+  if (passesColumns(roles, plan) && bytesOf(nest, main.inputs[roles.b]) > chip.residentOperandBytes(chip.second())) {
     const int outermost = roles.columns.empty() ? v : roles.columns.back();
     return block(outermost, plan.tile[outermost], columnsInL2(nest, chip, roles, plan, outermost));
   }
@@ -238,7 +240,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   if (packs(plan, roles.a) && passesOver(nest, plan, main.inputs[roles.a]) >= parameters.pack_passes_if_evicted()) {
     // Two panels of vectors stay in L2 next to the block: the current one and the next one, which is being prefetched.
     const int64_t panel = depth * plan.vectors * plan.lanes;
-    const int64_t most = (chip.copiedBytes(chip.second()) - 2 * panel) / std::max<int64_t>(1, depth);
+    const int64_t most = (chip.packedOperandBytes(chip.second()) - 2 * panel) / std::max<int64_t>(1, depth);
     const int64_t rows = evenBlocks(chip, nest.extents[row], plan.tile[row], most);
     const int64_t blocks = ceilDiv(nest.extents[row], rows);
     if (most >= 2 * plan.tile[row] && blocks >= parameters.row_blocks()) {
@@ -253,7 +255,7 @@ void chooseBlocks(const Nest& nest, const Chip& chip, const Roles& roles, TilePl
   int64_t parts = 1;  // grid points of loops other than rows and columns
   for (int loop : plan.order)
     if (rankOf(roles, plan, loop, false) == 0) parts *= ceilDiv(nest.extents[loop], plan.tile[loop]);
-  int64_t rows = chip.stayingBytes(chip.second()) / std::max<int64_t>(1, depth);
+  int64_t rows = chip.residentOperandBytes(chip.second()) / std::max<int64_t>(1, depth);
   auto columns = [&](int64_t others, int64_t points) {
     return evenPoints(chip, nest.extents[outer], plan.tile[outer], points, others);
   };
@@ -302,17 +304,17 @@ void chooseFetches(const Nest& nest, const Chip& chip, const Roles& roles, TileP
   const bool packed = packs(plan, roles.b);
   const int64_t ahead = std::clamp(parameters.max_lines_in_flight() / plan.vectors, parameters.min_prefetch_distance(),
                                    std::max(parameters.min_prefetch_distance(), parameters.prefetch_distance()));
-  if ((panel > chip.stayingBytes(chip.near()) || (!packed && isSpread(b, chip, plan))) &&
+  if ((panel > chip.residentOperandBytes(chip.near()) || (!packed && isSpread(b, chip, plan))) &&
       depth >= parameters.min_reduction_distances() * ahead)
     plan.ahead = ahead;
   // The next panel is prefetched only where it comes from beyond L2 and rows run within a tile of columns; the hardware
   // prefetchers do not cross from one panel to the next.
-  plan.prefetch_panel = bytesOf(nest, b) > chip.stayingBytes(chip.second()) && !passesColumns(roles, plan);
+  plan.prefetch_panel = bytesOf(nest, b) > chip.residentOperandBytes(chip.second()) && !passesColumns(roles, plan);
   plan.prefetch_results = depthOf(nest, b) >= chip.costParameters().products().long_reduction();
   if (plan.reductions.size() != 2 || a.access.strides[plan.reductions.back()] != 1 || roles.rows.empty()) return;
   const int64_t rows = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
-  plan.prefetch_rows =
-      strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes || rows > chip.stayingBytes(chip.near());
+  plan.prefetch_rows = strideBytes(nest, roles.a, roles.rows[0]) > chip.near().line_bytes ||
+                       rows > chip.residentOperandBytes(chip.near());
 }
 
 /// Loop order of the panels of `packed`, slowest first: the plan's loops that the operand walks, panels, reductions.
@@ -332,7 +334,7 @@ llvm::SmallVector<int> panelOrder(const Nest& nest, const TilePlan& plan, const 
 void orderPanels(const Nest& nest, const Chip& chip, TilePlan& plan) {
   for (PackedOperand& packed : plan.packed) {
     packed.order = panelOrder(nest, plan, packed);
-    if (!packed.apart) continue;
+    if (!packed.strided_copy) continue;
     const int64_t bytes = elementBits(nest.statements[0].inputs[packed.input].access.element) / 8;
     const int64_t line = chip.near().line_bytes;
     // An odd number of lines (`| 1`): rows at that distance use all sets of a cache in turn.
@@ -340,7 +342,7 @@ void orderPanels(const Nest& nest, const Chip& chip, TilePlan& plan) {
   }
 }
 
-void planMemory(const Nest& nest, const Chip& chip, const Wanted& wanted, TilePlan& plan) {
+void planMemory(const Nest& nest, const Chip& chip, const PlanConstraints& wanted, TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
   choosePacking(nest, chip, wanted, roles, plan);
   chooseBlocks(nest, chip, roles, plan);

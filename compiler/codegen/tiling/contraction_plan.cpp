@@ -25,8 +25,8 @@ double waiting(const Chip& chip, int64_t pieces, double cycles) {
 
 /// Chooses, among all tiles that the register file holds, the one with the lowest predicted cycles over full and edge
 /// tiles.
-void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileConstraints& demands,
-                        const Roles& roles, TilePlan& plan) {
+void chooseRegisterTile(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
+                        const TileConstraints& constraints, const Roles& roles, TilePlan& plan) {
   const int v = plan.vector_loop;
   const auto& [a, b, rows, columns] = roles;
   const int64_t vectors_all = ceilDiv(nest.extents[v], plan.lanes);
@@ -36,7 +36,7 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   int64_t wanted_vectors = wanted.vectors;
   const bool one_panel = columns.empty() && a >= 0 && canPack(nest, a);
   const int64_t row_stride = a >= 0 && !rows.empty() ? strideBytes(nest, a, rows[0]) : 0;
-  const ProductCosts costs(nest, chip, roles, demands, plan.lanes);
+  const ProductCosts costs(nest, chip, roles, constraints, plan.lanes);
   // The tile does not change these two products, so they are computed once.
   int64_t others = 1;  // grid points of the remaining loops, independent of the tile
   double steps = 1;
@@ -51,14 +51,14 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   auto consider = [&](int64_t r1, int64_t r2, int64_t nv, int64_t c2) {
     const int64_t mr = r1 * r2, nr = nv * c2;
     if (costs.registers(mr, nr, c2) > chip.vectorRegisters()) return;
-    if (demands.line && (nr > 1 || r2 > 1)) return;
+    if (constraints.single_row_loop && (nr > 1 || r2 > 1)) return;
     // Rows that map to the same sets of L1 evict each other within one step. A block copied first has rows at other
     // distances.
     if (mr > 1 && row_stride > 0) {
       if (one_panel && mr > chip.costParameters().prefetching().streams()) return;
-      const bool copied = costs.copies() && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >=
-                                                chip.costParameters().products().pack_passes_if_evicted();
-      if (a >= 0 && canPack(nest, a) && !copied && collide(chip, r1, row_stride)) return;
+      const bool copied = costs.copiesBlocks() && ceilDiv(vectors_all, nv) * ceilDiv(column2, c2) >=
+                                                      chip.costParameters().products().pack_passes_if_evicted();
+      if (a >= 0 && canPack(nest, a) && !copied && evictEachOther(chip, r1, row_stride)) return;
     }
     if (wanted_vectors > 0 && nr != wanted_vectors) return;
     // Full tiles and the smaller ones at the edges run different code: each kind is counted with its own cost of a
@@ -90,8 +90,8 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const Wanted& wanted
   auto search = [&] {
     // With a single row, the tile takes as many vectors of the other operand's row as there are accumulators.
     for (int64_t nv = 1; nv <= std::min<int64_t>(vectors_all, row1 * row2 == 1 ? 12 : 6); ++nv)
-      for (int64_t c2 = 1; c2 <= (nv == vectors_all ? std::min<int64_t>(column2, costs.window() ? 12 / nv : 4) : 1);
-           ++c2)
+      for (int64_t c2 = 1;
+           c2 <= (nv == vectors_all ? std::min<int64_t>(column2, costs.isPlaneWindow() ? 12 / nv : 4) : 1); ++c2)
         for (int64_t r1 = std::min(row1, most); r1 >= 1; --r1)
           for (int64_t r2 = 1; r2 <= (r1 == row1 ? std::min(row2, most) : 1); ++r2) consider(r1, r2, nv, c2);
   };
@@ -120,8 +120,8 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
   const Operand &a = nest.statements[0].inputs[roles.a], &b = nest.statements[0].inputs[roles.b];
   // Bytes of the broadcast operand that one tile of rows reads over the whole reduction.
   const int64_t tile = plan.rows * depthOf(nest, a) * elementBits(a.access.element) / 8;
-  return bytesOf(nest, b) <= chip.stayingBytes(chip.second()) && bytesOf(nest, a) > chip.stayingBytes(chip.second()) &&
-         tile <= chip.stayingBytes(chip.near());
+  return bytesOf(nest, b) <= chip.residentOperandBytes(chip.second()) &&
+         bytesOf(nest, a) > chip.residentOperandBytes(chip.second()) && tile <= chip.residentOperandBytes(chip.near());
 }
 
 /// Pages touched by the runs of `operand` while these loops take the given steps; the hardware prefetcher follows a
@@ -160,7 +160,7 @@ bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const T
       if (stored) count(output);
     if (number > 0) llvm::for_each(statement.inputs, count);
   }
-  return bytes > chip.stayingBytes(chip.second()) && pages > chip.costParameters().prefetching().pages();
+  return bytes > chip.residentOperandBytes(chip.second()) && pages > chip.costParameters().prefetching().pages();
 }
 
 /// Elements of the broadcast operand that a tile reads: the number of distinct ones, and the number of all reads.
@@ -198,10 +198,10 @@ void reduceOverlappingUnroll(const Nest& nest, const Chip& chip, TilePlan& plan)
   }
 }
 
-ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileConstraints& demands,
+ProductCosts::ProductCosts(const Nest& nest, const Chip& chip, const Roles& roles, const TileConstraints& constraints,
                            int lanes)
     : chip_(chip),
-      demands_(demands),
+      constraints_(constraints),
       broadcasts_(roles.a >= 0),
       copies_(needsBlockCopies(nest, chip, roles)),
       step_(nest.statements[0].step.get()),
@@ -222,7 +222,7 @@ int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) 
   // RegUsed of equation 3.4 with one broadcast register: memory operands of the multiply-adds replace the second.
   const int64_t together = columns >= 3 && chip_.vectorRegisters() >= 32 ? kLoadedTogether : 0;
   const int64_t operands = step_ ? step_->registers(vectors) : vectors + 1;
-  return rows * vectors + operands + std::max(demands_.kept, together);
+  return rows * vectors + operands + std::max(constraints_.operand_registers, together);
 }
 
 double ProductCosts::products(int64_t rows, int64_t vectors) const {
@@ -234,11 +234,12 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
                      chip_.multiplyAddLatency()});
   // Bytes that a step loads from L2: the vectors, unless their panel stays in L1 while the rows run, and the rows.
   const bool passes = rows < rows_;
-  const bool stays = window_ || (passes && vectors * vector_bytes_ * depth_ <= chip_.stayingBytes(chip_.near()));
+  const bool stays =
+      window_ || (passes && vectors * vector_bytes_ * depth_ <= chip_.residentOperandBytes(chip_.near()));
   const int64_t bytes = (stays ? 0 : vectors * vector_bytes_) + rows * vector_bytes_ / lanes_;
   double arriving = static_cast<double>(bytes) / chip_.beyondNear().sustained_per_cycle;
   // A panel that does not fit in L2 together with the next one is loaded from beyond L2 for every tile of rows.
-  if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.stayingBytes(chip_.second()))
+  if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.residentOperandBytes(chip_.second()))
     arriving = std::max(arriving, static_cast<double>(vectors * vector_bytes_) / beyond_.sustained_per_cycle);
   const double cycles = stepCycles(chip_, rows, vectors, arriving, copies_);
   if (!step_) return cycles;
@@ -301,10 +302,10 @@ std::optional<RegisterRef> partialSums(const Nest& nest) {
   return std::nullopt;
 }
 
-void planContraction(const Nest& nest, const Chip& chip, const Wanted& wanted, const TileConstraints& demands,
-                     TilePlan& plan) {
+void planContraction(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
+                     const TileConstraints& constraints, TilePlan& plan) {
   const Roles roles = rolesOf(nest, plan);
-  chooseRegisterTile(nest, chip, wanted, demands, roles, plan);
+  chooseRegisterTile(nest, chip, wanted, constraints, roles, plan);
   plan.order = byOutputStride(nest);
   const bool columns_inside = columnsInside(nest, chip, roles, plan) || resultsWait(nest, chip, roles, plan);
   sortBy(plan.order, [&](int loop) { return rankOf(roles, plan, loop, columns_inside); });

@@ -30,14 +30,14 @@ int64_t strideBytes(const Nest& nest, int input, int loop) {
   return access.strides[loop] * (elementBits(access.element) / 8);
 }
 
-bool collide(const Chip& chip, int64_t lines, int64_t stride) {
+bool evictEachOther(const Chip& chip, int64_t lines, int64_t stride) {
   const Chip::Level& near = chip.near();
   const int64_t sets = near.sets();
   llvm::SmallVector<int64_t> used;
   // The number of distinct sets bounds how many of these lines the cache can hold at once.
   for (int64_t line = 0; line < lines; ++line)
     if (const int64_t set = line * stride / near.line_bytes % sets; !llvm::is_contained(used, set)) used.push_back(set);
-  return lines > std::max(near.ways, chip.heldWays(near, static_cast<int64_t>(used.size())));
+  return lines > std::max(near.ways, chip.residentWays(near, static_cast<int64_t>(used.size())));
 }
 
 int64_t depthOf(const Nest& nest, const Operand& operand) {
@@ -92,14 +92,14 @@ bool needsBlockCopies(const Nest& nest, const Chip& chip, const Roles& roles) {
   const Operand& operand = nest.statements[0].inputs[roles.a];
   const int64_t bytes = blockDepthOf(nest, chip, operand) * (elementBits(operand.access.element) / 8);
   if (nest.extents[roles.rows[0]] * bytes <
-      chip.costParameters().products().row_blocks() * chip.stayingBytes(chip.second()))
+      chip.costParameters().products().row_blocks() * chip.residentOperandBytes(chip.second()))
     return false;
   const Chip::Level& near = chip.near();
   const int64_t sets = near.sets(), stride = strideBytes(nest, roles.a, roles.rows[0]);
   // Ways that a tile of rows takes in each set, if its rows are a stride apart.
   llvm::SmallVector<int64_t> ways(sets, 0);
   for (int64_t row = 0; row < kRows; ++row) ++ways[row * stride / near.line_bytes % sets];
-  return stride > 0 && *llvm::max_element(ways) > chip.heldWays(near);
+  return stride > 0 && *llvm::max_element(ways) > chip.residentWays(near);
 }
 
 int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand) {

@@ -21,7 +21,7 @@ int64_t strideBytes(const Nest& nest, int input, int loop);
 /// Whether lines `stride` bytes apart map to so few sets of L1 that they evict each other before all of their elements
 /// are used. Returns false for at most as many lines as a set has ways: each line serves sixteen steps and is loaded
 /// from L2 at most twice, which costs little.
-bool collide(const Chip& chip, int64_t lines, int64_t stride);
+bool evictEachOther(const Chip& chip, int64_t lines, int64_t stride);
 
 /// Whether the broadcast operand of a product is copied block by block, whatever the tile: it spans many blocks of half
 /// of L2, and its rows are so placed that eight of them take most of the ways of one set of L1, from which the streamed

@@ -31,7 +31,7 @@ DotCosts::DotCosts(const Nest& nest, const Chip& chip, const TilePlan& plan) : c
   columns_ = column < 0 ? 1 : nest.extents[column];
   vector_bytes_ = plan.lanes * elementBits(nest.statements[0].inputs[0].access.element) / 8;
   const int64_t steps = nest.extents[plan.vector_loop];
-  stay_ = columns_ * steps * vector_bytes_ / plan.lanes <= chip.stayingBytes(chip.near());
+  stay_ = columns_ * steps * vector_bytes_ / plan.lanes <= chip.residentOperandBytes(chip.near());
 }
 
 double DotCosts::step(int64_t rows, int64_t columns, int64_t whole) const {
@@ -76,7 +76,7 @@ void planDots(const Nest& nest, const Chip& chip, TilePlan& plan) {
   sortBy(plan.points, [held = held](int loop) { return loop == held ? 1 : 0; });
 }
 
-void planDotMemory(const Nest& nest, const Wanted& wanted, TilePlan& plan) {
+void planDotMemory(const Nest& nest, const PlanConstraints& wanted, TilePlan& plan) {
   for (int input : {0, 1}) {
     // Vectors along the reduction need contiguous elements; a panel makes them so.
     const bool strided = nest.statements[0].inputs[input].access.strides[plan.vector_loop] != 1;

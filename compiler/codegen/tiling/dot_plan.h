@@ -35,6 +35,6 @@ std::pair<int, int> dotLoops(const Nest& nest);
 void planDots(const Nest& nest, const Chip& chip, TilePlan& plan);
 
 /// Packs operands of dot products that are not contiguous along the reduction, so that they become so.
-void planDotMemory(const Nest& nest, const Wanted& wanted, TilePlan& plan);
+void planDotMemory(const Nest& nest, const PlanConstraints& wanted, TilePlan& plan);
 
 }  // namespace tessera::compiler::codegen

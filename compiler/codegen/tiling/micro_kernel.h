@@ -28,7 +28,7 @@ class MicroKernel {
 
   /// The nest's plan, complete except for its grid; nothing if the kernel does not accept the nest. `vectors`: the
   /// result of planVectors().
-  virtual std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const Wanted& wanted,
+  virtual std::optional<TilePlan> plan(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
                                        const TilePlan& vectors) const = 0;
   /// Whether the kernel can run this nest with the vectors of this plan.
   virtual bool fits(const Nest& nest, const TilePlan& plan) const = 0;

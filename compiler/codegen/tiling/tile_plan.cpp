@@ -177,7 +177,7 @@ void chooseGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
     points /= count;
     const double whole = chip.costParameters().grid().min_instructions();
     const bool scarce =
-        points < chip.enoughParts() || imbalanceShare(chip, points) > chip.costParameters().grid().max_idle_share();
+        points < chip.minParts() || imbalanceShare(chip, points) > chip.costParameters().grid().max_idle_share();
     const double least = count > 1 && scarce ? chip.costParameters().grid().min_instructions_if_few_parts() : whole;
     if (pointCost(nest, plan, plan.grid_levels) >= least) break;
   }
@@ -202,7 +202,7 @@ int64_t elementsOfRow(const Nest& nest, const TilePlan& plan, const PackedOperan
 std::string refusedDistance(const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
                             llvm::ArrayRef<int> loops) {
   constexpr int64_t kMostRows = 16, kPage = 4096;
-  if (!packed.apart) return packed.distance == 0 ? "" : "none: panels have no rows";
+  if (!packed.strided_copy) return packed.distance == 0 ? "" : "none: panels have no rows";
   const int64_t least = elementsOfRow(nest, plan, packed, loops), most = std::max(kPage, kMostRows * least);
   return packed.distance >= least && packed.distance <= most ? "" : absl::StrCat(least, " to ", most);
 }
@@ -264,8 +264,8 @@ bool isContraction(const Nest& nest) {
 void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const int64_t points = gridOf(nest, plan);
   const int level = plan.grid_levels;
-  if (points >= chip.enoughParts() || level == 0 || level >= static_cast<int>(plan.levels.size()) ||
-      isContraction(nest) || plan.kernel->traits().tile == KernelTraits::Tile::kWholeBlock ||
+  if (points >= chip.minParts() || level == 0 || level >= static_cast<int>(plan.levels.size()) || isContraction(nest) ||
+      plan.kernel->traits().tile == KernelTraits::Tile::kWholeBlock ||
       llvm::any_of(plan.block, [](int64_t block) { return block > 0; }))
     return;
   const auto [loop, step] = plan.levels[level];
@@ -275,7 +275,7 @@ void splitGrid(const Nest& nest, const Chip& chip, TilePlan& plan) {
   const v1::CostParameters::Grid& parameters = chip.costParameters().grid();
   // Tries ever smaller parts that divide the level evenly, until there are enough parts or a part has too little work.
   int64_t each = tiles;
-  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.enoughParts(); --size) {
+  for (int64_t size = tiles / 2; size > 1 && points * (tiles / each) < chip.minParts(); --size) {
     // No more grid points than cores: another cut still helps, so that less work per point is acceptable.
     const bool scarce = chip.cores() > std::max<int64_t>(parameters.balanced_threads(), points * (tiles / each) - 1);
     const double least = scarce ? parameters.min_instructions_if_few_parts() : parameters.min_instructions();

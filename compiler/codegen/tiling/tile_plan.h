@@ -18,16 +18,16 @@ struct Level {
 
 /// An input of the first statement that is copied to panels before the nest runs: `loop` is cut into panels of
 /// tile[loop] iterations, each contiguous: [outer loops..., panel, reduction loops, iteration within the panel]. With
-/// `apart` there are no panels: each iteration of `loop` is a row that keeps its layout, and only the distance between
-/// rows changes, since rows whose distance is a power of two share few sets of the caches.
+/// `strided_copy` there are no panels: each iteration of `loop` is a row that keeps its layout, and only the distance
+/// between rows changes, since rows whose distance is a power of two share few sets of the caches.
 struct PackedOperand {
   int input;
   int loop;
-  bool apart = false;
+  bool strided_copy = false;
   /// Copied one cache block at a time into the thread's scratch, just before the tiles of the block read it.
   bool within = false;
   llvm::SmallVector<int> order = {};  ///< loops of the panels, slowest first
-  int64_t distance = 0;               ///< apart: elements from one iteration of `loop` to the next
+  int64_t distance = 0;               ///< strided_copy: elements from one iteration of `loop` to the next
   /// within: steps of the innermost reduction by which the copy is prefetched ahead; 0: no prefetch
   int64_t ahead = 0;
   bool operator==(const PackedOperand&) const = default;
@@ -128,7 +128,7 @@ struct BlockCopy {
 /// copy.
 int64_t copiedAlong(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int loop);
 
-/// Elements of one row of a copy packed `apart`: of its `loops`, slowest first, the extents after the loop along which
+/// Elements of one row of a `strided_copy`: of its `loops`, slowest first, the extents after the loop along which
 /// rows follow each other.
 int64_t elementsOfRow(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, llvm::ArrayRef<int> loops);
 
@@ -138,7 +138,7 @@ std::string refusedDistance(const Nest& nest, const TilePlan& plan, const Packed
                             llvm::ArrayRef<int> loops);
 
 /// Constraints that nests of a region put on each other's plans.
-struct Wanted {
+struct PlanConstraints {
   std::optional<llvm::SmallVector<int>> packed = std::nullopt;  ///< inputs to pack, and no others
   int64_t vectors = 0;                                          ///< of the register tile, where there is such a tile
   bool nested = false;                                          ///< blocks within blocks, see nested_blocks.h

@@ -200,7 +200,7 @@ class LeafReader {
         return fault("layout of an operand", stage.layout(), "panels, apart");
       if (stage.nest() != 0 || stage.statement() != 0 || !stage.strides().empty())
         return fault("a stage of a leaf is an operand in panels", "strides", "nothing but operand, along and order");
-      packed.apart = stage.layout() == words::kApart;
+      packed.strided_copy = stage.layout() == words::kApart;
       // An index from outside: checked before it is used.
       if (packed.input < 0 || packed.input >= inputs || !canPack(nest_, packed.input) ||
           llvm::any_of(plan_.packed, [&](const PackedOperand& other) { return other.input == packed.input; }))

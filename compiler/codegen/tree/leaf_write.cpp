@@ -13,7 +13,7 @@ bool repeats(const Nest& nest, const TilePlan& plan, size_t level) {
 
 v1::Stage stageOf(const Nest& nest, const TilePlan& plan, const PackedOperand& packed, int number) {
   v1::Stage stage;
-  stage.set_layout(std::string(packed.apart ? words::kApart : words::kPanels));
+  stage.set_layout(std::string(packed.strided_copy ? words::kApart : words::kPanels));
   stage.set_operand(packed.input);
   stage.set_along(loopName(nest, packed.loop));
   for (int loop : packed.order) stage.add_order(loopName(nest, loop));

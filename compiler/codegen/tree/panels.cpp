@@ -20,10 +20,10 @@ Access panelsOf(mlir::OpBuilder& builder, const Nest& nest, const TilePlan& plan
   panels.strides.assign(nest.loops(), 0);
   panels.panel.assign(nest.loops(), 0);
   int64_t elements = width;
-  if (packed.apart) elements = 1;
+  if (packed.strided_copy) elements = 1;
   for (int loop : llvm::reverse(loops)) {
     const int64_t extent = copiedAlong(nest, plan, packed, loop);
-    if (packed.apart) {
+    if (packed.strided_copy) {
       // Rows at a padded distance: the layout of the tensor with other strides.
       if (loop == packed.loop) elements = packed.distance;
       panels.strides[loop] = panels.panel[loop] = elements;
@@ -76,7 +76,7 @@ absl::StatusOr<TilePlan> copyPlan(const Nest& copy, const Nest& nest, const Pack
                                   const Leaf* leaf) {
   if (leaf) return packPlanOf(*leaf, copy, number, packed.input, width, chip);
   const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
-  const bool panels = !nest.reduction[packed.loop] && !packed.apart;
+  const bool panels = !nest.reduction[packed.loop] && !packed.strided_copy;
   // The last, smaller block may hold less than a panel.
   if (panels) return planPanelCopy(copy, chip, position, std::min(width, copy.extents[position]));
   TilePlan plan = planTile(copy, chip);

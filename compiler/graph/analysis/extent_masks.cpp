@@ -22,18 +22,18 @@ constexpr size_t kMostMasks = 6;  // nested in each other
 
 /// Returns the part of a loop outside which a condition of a body is certainly false. Nothing if the condition is not a
 /// comparison of a position with an extent.
-std::optional<Part> ExtentMasks::holdsFor(Value condition, linalg::LinalgOp op, ArrayRef<int64_t> extents) {
+std::optional<UsedPart> ExtentMasks::holdsFor(Value condition, linalg::LinalgOp op, ArrayRef<int64_t> extents) {
   if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(condition)) {
     if (argument.getOwner() != op.getBlock()) return std::nullopt;
     mlir::OpOperand& operand = op->getOpOperand(argument.getArgNumber());
     const auto type = mlir::dyn_cast<RankedTensorType>(operand.get().getType());
     const auto rows = type ? trueFor(operand.get()) : std::nullopt;
-    auto part = rows ? parts_.of(type, *rows) : std::nullopt;
+    auto part = rows ? parts_.partOf(type, *rows) : std::nullopt;
     if (!part) return std::nullopt;
     auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(
-        op.getMatchingIndexingMap(&operand).getResult(static_cast<unsigned>(part->place)));
-    if (!loop || extents[loop.getPosition()] != type.getDimSize(part->place)) return std::nullopt;
-    part->place = loop.getPosition();
+        op.getMatchingIndexingMap(&operand).getResult(static_cast<unsigned>(part->position)));
+    if (!loop || extents[loop.getPosition()] != type.getDimSize(part->position)) return std::nullopt;
+    part->position = loop.getPosition();
     return part;
   }
   auto compare = condition.getDefiningOp<arith::CmpIOp>();
@@ -53,13 +53,13 @@ std::optional<Part> ExtentMasks::holdsFor(Value condition, linalg::LinalgOp op, 
   const bool is_unsigned = predicate == Predicate::ult || predicate == Predicate::ugt;
   if (series && is_unsigned && llvm::any_of(series->at, [](int64_t value) { return value < 0; })) return std::nullopt;
   if (series && is_unsigned && !series->is_exact) return std::nullopt;
-  auto rows = series ? parts_.of(*series, extents[loop.getDim()]) : std::nullopt;
+  auto rows = series ? parts_.rowsByExtent(*series, extents[loop.getDim()]) : std::nullopt;
   if (!rows) return std::nullopt;
-  return Part{static_cast<int64_t>(loop.getDim()), 1, *std::move(rows)};
+  return UsedPart{static_cast<int64_t>(loop.getDim()), 1, *std::move(rows)};
 }
 
 /// Like holdsFor(), for the elements of a tensor of conditions.
-std::optional<Rows> ExtentMasks::trueFor(Value conditions) {
+std::optional<UsedRows> ExtentMasks::trueFor(Value conditions) {
   mlir::Operation* op = conditions.getDefiningOp();
   if (op && mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) return trueFor(op->getOperand(0));
   auto generic = mlir::dyn_cast_or_null<linalg::GenericOp>(op);
@@ -67,11 +67,12 @@ std::optional<Rows> ExtentMasks::trueFor(Value conditions) {
   auto structured = mlir::cast<linalg::LinalgOp>(op);
   auto part = holdsFor(generic.getBody()->getTerminator()->getOperand(0), structured, structured.getStaticLoopRanges());
   if (!part) return std::nullopt;
-  const auto dim = structured.getMatchingIndexingMap(&structured.getDpsInitsMutable()[0])
-                       .getResultPosition(mlir::getAffineDimExpr(static_cast<unsigned>(part->place), op->getContext()));
+  const auto dim =
+      structured.getMatchingIndexingMap(&structured.getDpsInitsMutable()[0])
+          .getResultPosition(mlir::getAffineDimExpr(static_cast<unsigned>(part->position), op->getContext()));
   if (!dim) return std::nullopt;
-  Rows rows = part->rows;
-  rows.stride = part->per * elementsBelow(mlir::cast<RankedTensorType>(conditions.getType()), *dim);
+  UsedRows rows = part->rows;
+  rows.stride = part->iterations_per_row * elementStride(mlir::cast<RankedTensorType>(conditions.getType()), *dim);
   return rows;
 }
 
@@ -82,13 +83,13 @@ MaskedValues ExtentMasks::maskedValues(linalg::LinalgOp op, ArrayRef<int64_t> ex
     return MaskedValues();
   MaskedValues found;
   llvm::DenseSet<Value> inside;  // values reached under the current masks
-  Parts around;
+  UsedParts around;
   const std::function<void(Value)> reach = [&](Value value) {
     if (!inside.insert(value).second) return;
     mlir::Operation* definition = value.getDefiningOp();
     if (!definition || mlir::isa<tensor::ExtractOp>(definition)) {
       const auto [known, fresh] = found.try_emplace(value, around);
-      if (!fresh) known->second = parts_.either(known->second, around);
+      if (!fresh) known->second = parts_.unionOf(known->second, around);
       if (!definition) return;
     }
     auto select = mlir::dyn_cast<arith::SelectOp>(definition);

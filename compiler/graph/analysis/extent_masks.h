@@ -6,7 +6,7 @@
 namespace tessera::compiler {
 
 /// Values of a body that only some of its iterations need, because a mask selects, with these iterations.
-using MaskedValues = llvm::DenseMap<mlir::Value, Parts>;
+using MaskedValues = llvm::DenseMap<mlir::Value, UsedParts>;
 
 /// Finds where masks by extents limit the iterations that a body needs. Such a mask is a select on a comparison of a
 /// position with an extent that the sizes of ranges decide. The importer emits it before operators that combine rows.
@@ -18,8 +18,8 @@ class ExtentMasks {
   MaskedValues maskedValues(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> extents);
 
  private:
-  std::optional<Part> holdsFor(mlir::Value condition, mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> extents);
-  std::optional<Rows> trueFor(mlir::Value conditions);
+  std::optional<UsedPart> holdsFor(mlir::Value condition, mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> extents);
+  std::optional<UsedRows> trueFor(mlir::Value conditions);
 
   ExtentFunctions& series_;
   const UsedPartBuilder& parts_;

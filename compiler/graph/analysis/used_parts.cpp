@@ -16,17 +16,17 @@ using llvm::SmallVector;
 using mlir::RankedTensorType;
 
 constexpr int64_t kMaxElements = int64_t{1} << 40;  // over several ranges together
-constexpr int64_t kMostSteps = 4096;                // for rows mapped by moved()
+constexpr int64_t kMostSteps = 4096;                // for rows mapped by translated()
 constexpr int64_t kMostCells = 1 << 15;             // of a table over the sizes of several ranges
 
-int rangeOf(const Rows& rows) { return std::countr_zero(rows.ranges); }
+int rangeOf(const UsedRows& rows) { return std::countr_zero(rows.ranges); }
 
 int64_t ceilDiv(__int128 a, int64_t b) { return static_cast<int64_t>((a + b - 1) / b); }
 
 /// Returns the number of rows that a run of size n needs, for one range.
-int64_t neededAt(const Rows& rows, int64_t n) { return rows.needed ? (*rows.needed)[static_cast<size_t>(n)] : n; }
+int64_t neededAt(const UsedRows& rows, int64_t n) { return rows.needed ? (*rows.needed)[static_cast<size_t>(n)] : n; }
 
-bool areOfOneKind(const Rows& a, const Rows& b) {
+bool areOfOneKind(const UsedRows& a, const UsedRows& b) {
   return a.ranges == b.ranges && a.stride == b.stride && a.count == b.count;
 }
 
@@ -52,13 +52,14 @@ bool addTerms(mlir::AffineExpr expression, int64_t by, SmallVector<int64_t>& fac
 
 }  // namespace
 
-int64_t elementsBelow(RankedTensorType type, int64_t dim) {
+int64_t elementStride(RankedTensorType type, int64_t dim) {
   int64_t elements = 1;
   for (int64_t d = dim + 1; d < type.getRank(); ++d) elements *= type.getDimSize(d);
   return elements;
 }
 
-std::optional<Rows> UsedPartBuilder::by(int dimension, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const {
+std::optional<UsedRows> UsedPartBuilder::rowsBySize(int dimension, int64_t count,
+                                                    llvm::function_ref<int64_t(int64_t)> of) const {
   const int64_t most = series_.most(dimension);
   if (most > ExtentFunctions::kLongest) return std::nullopt;
   auto needed = std::make_shared<std::vector<int64_t>>();
@@ -70,7 +71,7 @@ std::optional<Rows> UsedPartBuilder::by(int dimension, int64_t count, llvm::func
     all &= needed->back() == count;
   }
   if (all) return std::nullopt;
-  Rows rows{.ranges = uint32_t{1} << dimension, .count = count};
+  UsedRows rows{.ranges = uint32_t{1} << dimension, .count = count};
   if (!identity) rows.needed = std::move(needed);
   return rows;
 }
@@ -84,14 +85,14 @@ int64_t UsedPartBuilder::most(uint32_t ranges) const {
 
 /// Computes the slack: the most rows that any run needs beyond its proportional part. Sizes are examined in cells of
 /// several sizes: the need of a cell's largest sizes against the elements of its smallest.
-std::optional<Rows> UsedPartBuilder::bySum(const ExtentFunction& series, int64_t count) const {
-  Rows rows{.ranges = 0, .count = count};
+std::optional<UsedRows> UsedPartBuilder::bySum(const ExtentFunction& series, int64_t count) const {
+  UsedRows rows{.ranges = 0, .count = count};
   for (const RangeTerm& product : series.sum)
     for (const auto& [dimension, factor] : product.factors) rows.ranges |= uint32_t{1} << dimension;
   if (rows.ranges == 0) return std::nullopt;
   if (rows.isOfOne()) {
     const int dimension = rangeOf(rows);
-    return by(dimension, count, [&](int64_t n) { return sumAt(series, {{dimension, n}}); });
+    return rowsBySize(dimension, count, [&](int64_t n) { return sumAt(series, {{dimension, n}}); });
   }
   const int64_t all = most(rows.ranges);
   if (all > kMaxElements) return std::nullopt;
@@ -138,18 +139,18 @@ std::optional<Rows> UsedPartBuilder::bySum(const ExtentFunction& series, int64_t
   return rows.slack < count ? std::optional(rows) : std::nullopt;
 }
 
-std::optional<Rows> UsedPartBuilder::ofAny(int64_t count, int64_t first) {
+std::optional<UsedRows> UsedPartBuilder::firstRowsOfEveryRun(int64_t count, int64_t first) {
   if (first >= count) return std::nullopt;
-  return Rows{.ranges = 0, .count = count, .slack = std::max<int64_t>(first, 0)};
+  return UsedRows{.ranges = 0, .count = count, .slack = std::max<int64_t>(first, 0)};
 }
 
-std::optional<Rows> UsedPartBuilder::moved(const Rows& rows, int64_t count,
-                                           llvm::function_ref<int64_t(int64_t)> of) const {
+std::optional<UsedRows> UsedPartBuilder::translated(const UsedRows& rows, int64_t count,
+                                                    llvm::function_ref<int64_t(int64_t)> of) const {
   // With one range the need of each size is known exactly.
-  if (rows.isOfOne()) return by(rangeOf(rows), count, [&](int64_t n) { return of(neededAt(rows, n)); });
-  if (rows.ranges == 0) return ofAny(count, of(rows.slack));
+  if (rows.isOfOne()) return rowsBySize(rangeOf(rows), count, [&](int64_t n) { return of(neededAt(rows, n)); });
+  if (rows.ranges == 0) return firstRowsOfEveryRun(count, of(rows.slack));
   const int64_t all = most(rows.ranges), step = (rows.count + kMostSteps - 1) / kMostSteps;
-  Rows result{.ranges = rows.ranges, .count = count, .slack = std::clamp<int64_t>(of(0), 0, count)};
+  UsedRows result{.ranges = rows.ranges, .count = count, .slack = std::clamp<int64_t>(of(0), 0, count)};
   for (int64_t r = 1; r <= rows.count; r += step) {
     // The smallest run that needs row r.
     const int64_t less = r - rows.slack - 1;
@@ -160,24 +161,25 @@ std::optional<Rows> UsedPartBuilder::moved(const Rows& rows, int64_t count,
   return result.slack < count ? std::optional(result) : std::nullopt;
 }
 
-std::optional<Rows> UsedPartBuilder::of(const ExtentFunction& series, int64_t count) const {
+std::optional<UsedRows> UsedPartBuilder::rowsByExtent(const ExtentFunction& series, int64_t count) const {
   if (!series.sum.empty()) return bySum(series, count);
   if (series.dimension < 0) return std::nullopt;
   if (!series.at.empty())
-    return by(series.dimension, count, [&](int64_t n) { return series.at[static_cast<size_t>(n)]; });
+    return rowsBySize(series.dimension, count, [&](int64_t n) { return series.at[static_cast<size_t>(n)]; });
   if (count != series_.most(series.dimension)) return std::nullopt;
-  return Rows{.ranges = uint32_t{1} << series.dimension, .count = count};
+  return UsedRows{.ranges = uint32_t{1} << series.dimension, .count = count};
 }
 
-std::optional<Rows> UsedPartBuilder::either(const Rows& a, const Rows& b) const {
+std::optional<UsedRows> UsedPartBuilder::unionOf(const UsedRows& a, const UsedRows& b) const {
   if (a.ranges == b.ranges) return combined(a, b, /*greatest=*/true);
   // One of them is the same in every run, since ranges that differ never meet.
-  const Rows &fixed = a.ranges == 0 ? a : b, &rows = a.ranges == 0 ? b : a;
-  Rows both = rows;
+  const UsedRows &fixed = a.ranges == 0 ? a : b, &rows = a.ranges == 0 ? b : a;
+  UsedRows both = rows;
   if (rows.isOfOne()) {
     // A run is not empty, so its needs never conflict with a fixed number of rows.
-    auto more = by(rangeOf(rows), rows.count,
-                   [&](int64_t n) { return n == 0 ? neededAt(rows, n) : std::max(neededAt(rows, n), fixed.slack); });
+    auto more = rowsBySize(rangeOf(rows), rows.count, [&](int64_t n) {
+      return n == 0 ? neededAt(rows, n) : std::max(neededAt(rows, n), fixed.slack);
+    });
     if (!more) return std::nullopt;
     both.needed = more->needed;
   } else {
@@ -186,15 +188,15 @@ std::optional<Rows> UsedPartBuilder::either(const Rows& a, const Rows& b) const 
   return both;
 }
 
-std::optional<Rows> UsedPartBuilder::combined(const Rows& a, const Rows& b, bool greatest) const {
+std::optional<UsedRows> UsedPartBuilder::combined(const UsedRows& a, const UsedRows& b, bool greatest) const {
   if (!a.isOfOne()) {
-    Rows both = a;
+    UsedRows both = a;
     both.slack = greatest ? std::max(a.slack, b.slack) : std::min(a.slack, b.slack);
     return both;
   }
   // Equal tables share their memory.
   if (a.needed == b.needed) return a;
-  auto both = by(rangeOf(a), a.count, [&](int64_t n) {
+  auto both = rowsBySize(rangeOf(a), a.count, [&](int64_t n) {
     const int64_t x = neededAt(a, n), y = neededAt(b, n);
     return greatest ? std::max(x, y) : std::min(x, y);
   });
@@ -202,21 +204,23 @@ std::optional<Rows> UsedPartBuilder::combined(const Rows& a, const Rows& b, bool
   return both;
 }
 
-Parts UsedPartBuilder::either(ArrayRef<Part> a, ArrayRef<Part> b) const {
-  Parts result;
-  for (const Part& part : a) {
+UsedParts UsedPartBuilder::unionOf(ArrayRef<UsedPart> a, ArrayRef<UsedPart> b) const {
+  UsedParts result;
+  for (const UsedPart& part : a) {
     // Parts meet only at the same place with the same number of rows.
-    const auto* other = llvm::find_if(b, [&](const Part& each) {
-      return each.place == part.place && each.per == part.per && meet(each.rows, part.rows);
+    const auto* other = llvm::find_if(b, [&](const UsedPart& each) {
+      return each.position == part.position && each.iterations_per_row == part.iterations_per_row &&
+             haveUnion(each.rows, part.rows);
     });
     if (other == b.end()) continue;
-    if (auto both = either(part.rows, other->rows)) result.push_back({part.place, part.per, *std::move(both)});
+    if (auto both = unionOf(part.rows, other->rows))
+      result.push_back({part.position, part.iterations_per_row, *std::move(both)});
   }
   return result;
 }
 
-void UsedPartBuilder::add(UsedRowsList& entries, Rows rows) const {
-  for (Rows& known : entries) {
+void UsedPartBuilder::addBound(UsedRowsList& entries, UsedRows rows) const {
+  for (UsedRows& known : entries) {
     if (!areOfOneKind(known, rows)) continue;
     // Several bounds hold at once, so the smaller one counts.
     if (auto both = combined(known, rows, /*greatest=*/false)) known = *std::move(both);
@@ -225,19 +229,19 @@ void UsedPartBuilder::add(UsedRowsList& entries, Rows rows) const {
   entries.push_back(std::move(rows));
 }
 
-std::optional<Part> UsedPartBuilder::of(RankedTensorType type, const Rows& rows) const {
+std::optional<UsedPart> UsedPartBuilder::partOf(RankedTensorType type, const UsedRows& rows) const {
   for (int64_t d = 0; d < type.getRank(); ++d) {
-    const int64_t inside = elementsBelow(type, d), size = type.getDimSize(d);
+    const int64_t inside = elementStride(type, d), size = type.getDimSize(d);
     if (size < 2) continue;
-    Part part{d, 1, rows};
+    UsedPart part{d, 1, rows};
     // Rows are whole steps of this dimension, or several of them.
     if (rows.stride % inside == 0) {
-      part.per = rows.stride / inside;
-      if (size % (part.per * rows.count) != 0) continue;
+      part.iterations_per_row = rows.stride / inside;
+      if (size % (part.iterations_per_row * rows.count) != 0) continue;
     } else if (inside % rows.stride == 0 && size * inside == rows.count * rows.stride) {
       // A step of this dimension has several rows: rounds up to whole steps.
       const int64_t whole = inside / rows.stride;  // rows in one step along the dimension
-      auto coarse = moved(rows, size, [&](int64_t needed) { return (needed + whole - 1) / whole; });
+      auto coarse = translated(rows, size, [&](int64_t needed) { return (needed + whole - 1) / whole; });
       if (!coarse) continue;
       part.rows = *std::move(coarse);
     } else {
@@ -249,28 +253,28 @@ std::optional<Part> UsedPartBuilder::of(RankedTensorType type, const Rows& rows)
   return std::nullopt;
 }
 
-Parts UsedPartBuilder::of(RankedTensorType type, ArrayRef<Rows> entries) const {
-  Parts parts;
-  for (const Rows& rows : entries)
-    if (auto part = of(type, rows)) parts.push_back(*std::move(part));
+UsedParts UsedPartBuilder::partsOf(RankedTensorType type, ArrayRef<UsedRows> entries) const {
+  UsedParts parts;
+  for (const UsedRows& rows : entries)
+    if (auto part = partOf(type, rows)) parts.push_back(*std::move(part));
   return parts;
 }
 
-void UsedPartBuilder::addPart(UsedRowsList& entries, RankedTensorType type, int64_t dim, const Part& part) const {
+void UsedPartBuilder::addPart(UsedRowsList& entries, RankedTensorType type, int64_t dim, const UsedPart& part) const {
   // A part that does not divide the dimension leaves a rest without owner.
-  if (type.getDimSize(dim) % (part.per * part.rows.count) != 0) return;
-  Rows rows = part.rows;
-  rows.stride = part.per * elementsBelow(type, dim);
-  add(entries, std::move(rows));
+  if (type.getDimSize(dim) % (part.iterations_per_row * part.rows.count) != 0) return;
+  UsedRows rows = part.rows;
+  rows.stride = part.iterations_per_row * elementStride(type, dim);
+  addBound(entries, std::move(rows));
 }
 
 void UsedPartBuilder::addAlong(UsedRowsList& entries, RankedTensorType type, int64_t dim, mlir::AffineExpr expression,
-                               ArrayRef<Part> parts, ArrayRef<int64_t> extents) const {
+                               ArrayRef<UsedPart> parts, ArrayRef<int64_t> extents) const {
   if (auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(expression)) {
     // The loop must cover the dimension, else the part belongs to something else.
     if (extents[loop.getPosition()] != type.getDimSize(dim)) return;
-    for (const Part& part : parts)
-      if (part.place == loop.getPosition()) addPart(entries, type, dim, part);
+    for (const UsedPart& part : parts)
+      if (part.position == loop.getPosition()) addPart(entries, type, dim, part);
     return;
   }
   SmallVector<int64_t> factors(extents.size(), 0);
@@ -278,13 +282,13 @@ void UsedPartBuilder::addAlong(UsedRowsList& entries, RankedTensorType type, int
   // For sums of loops, as in windows: the greatest position that needed iterations reach.
   if (!addTerms(expression, 1, factors, offset)) return;
   SmallVector<uint32_t> of_ranges;
-  for (const Part& part : parts)
+  for (const UsedPart& part : parts)
     if (!llvm::is_contained(of_ranges, part.rows.ranges)) of_ranges.push_back(part.rows.ranges);
   for (const uint32_t ranges : of_ranges) {
-    SmallVector<const Part*> of_loops(extents.size(), nullptr);
-    const Part* first = nullptr;
-    for (const Part& part : parts) {
-      const auto loop = static_cast<size_t>(part.place);
+    SmallVector<const UsedPart*> of_loops(extents.size(), nullptr);
+    const UsedPart* first = nullptr;
+    for (const UsedPart& part : parts) {
+      const auto loop = static_cast<size_t>(part.position);
       if (part.rows.ranges != ranges || factors[loop] == 0 || !isPrefix(part, extents[loop])) continue;
       if (first && !part.rows.isOfOne()) continue;  // rows of several ranges: bounded by one loop only
       of_loops[loop] = &part;
@@ -292,7 +296,7 @@ void UsedPartBuilder::addAlong(UsedRowsList& entries, RankedTensorType type, int
     }
     if (!first) continue;
     // One past the last element that needed iterations read.
-    const auto lastOf = [&](llvm::function_ref<int64_t(const Part&)> needed) {
+    const auto lastOf = [&](llvm::function_ref<int64_t(const UsedPart&)> needed) {
       int64_t last = offset;
       for (size_t loop = 0; loop < extents.size(); ++loop) {
         if (factors[loop] == 0) continue;
@@ -304,22 +308,24 @@ void UsedPartBuilder::addAlong(UsedRowsList& entries, RankedTensorType type, int
       return last + 1;
     };
     const int64_t size = type.getDimSize(dim);
-    auto rows = first->rows.isOfOne()
-                    ? by(rangeOf(first->rows), size,
-                         [&](int64_t n) { return lastOf([&](const Part& part) { return neededAt(part.rows, n); }); })
-                    : moved(first->rows, size, [&](int64_t r) { return lastOf([&](const Part&) { return r; }); });
+    auto rows =
+        first->rows.isOfOne()
+            ? rowsBySize(
+                  rangeOf(first->rows), size,
+                  [&](int64_t n) { return lastOf([&](const UsedPart& part) { return neededAt(part.rows, n); }); })
+            : translated(first->rows, size, [&](int64_t r) { return lastOf([&](const UsedPart&) { return r; }); });
     if (!rows) continue;
-    rows->stride = elementsBelow(type, dim);
-    add(entries, *std::move(rows));
+    rows->stride = elementStride(type, dim);
+    addBound(entries, *std::move(rows));
   }
 }
 
-void UsedPartBuilder::addMoved(UsedRowsList& entries, RankedTensorType type, int64_t dim, const Part& part,
-                               llvm::function_ref<int64_t(int64_t)> of) const {
-  auto rows = moved(part.rows, type.getDimSize(dim), of);
+void UsedPartBuilder::addTranslated(UsedRowsList& entries, RankedTensorType type, int64_t dim, const UsedPart& part,
+                                    llvm::function_ref<int64_t(int64_t)> of) const {
+  auto rows = translated(part.rows, type.getDimSize(dim), of);
   if (!rows) return;
-  rows->stride = elementsBelow(type, dim);
-  add(entries, *std::move(rows));
+  rows->stride = elementStride(type, dim);
+  addBound(entries, *std::move(rows));
 }
 
 }  // namespace tessera::compiler

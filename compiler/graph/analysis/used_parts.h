@@ -10,19 +10,19 @@
 
 namespace tessera::compiler {
 
-using UsedRowsList = llvm::SmallVector<Rows, 1>;
+using UsedRowsList = llvm::SmallVector<UsedRows, 1>;
 
-/// The needed iterations of a loop, or indices of a tensor's dimension: iteration i is needed if row i / per mod
-/// rows.count is needed.
-struct Part {
-  int64_t place = 0;  ///< position of the loop or dimension
-  int64_t per = 1;
-  Rows rows;  ///< without a stride
+/// The needed iterations of a loop, or indices of a tensor's dimension: iteration i is needed if row i /
+/// iterations_per_row mod rows.count is needed.
+struct UsedPart {
+  int64_t position = 0;  ///< of the loop or dimension
+  int64_t iterations_per_row = 1;
+  UsedRows rows;  ///< without a stride
 };
-using Parts = llvm::SmallVector<Part, 2>;
+using UsedParts = llvm::SmallVector<UsedPart, 2>;
 
 /// Returns the number of elements between neighbouring indices of dimension `dim`, in row-major order.
-int64_t elementsBelow(mlir::RankedTensorType type, int64_t dim);
+int64_t elementStride(mlir::RankedTensorType type, int64_t dim);
 
 /// Computes the needed parts of loops and tensors, as functions of the sizes of ranges. A part may be larger than
 /// necessary, never smaller.
@@ -30,54 +30,57 @@ class UsedPartBuilder {
  public:
   explicit UsedPartBuilder(const ExtentFunctions& series) : series_(series) {}
 
-  /// Makes `Rows` with `count` rows and stride 1 for one range: a run in which range `dimension` has size n needs the
-  /// first of(n) rows, clamped to [0, count]. Returns nothing if every run needs all rows, or if the range is too long
-  /// for a table (ExtentFunctions::kLongest).
-  std::optional<Rows> by(int dimension, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
-  /// Makes `Rows` with `count` rows, of which a run needs as many as the value of `series` at the run's sizes. For
+  /// Makes `UsedRows` with `count` rows and stride 1 for one range: a run in which range `dimension` has size n needs
+  /// the first of(n) rows, clamped to [0, count]. Returns nothing if every run needs all rows, or if the range is too
+  /// long for a table (ExtentFunctions::kLongest).
+  std::optional<UsedRows> rowsBySize(int dimension, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
+  /// Makes `UsedRows` with `count` rows, of which a run needs as many as the value of `series` at the run's sizes. For
   /// several ranges the result is an upper bound (Rows::slack). Returns nothing if no useful bound exists.
-  std::optional<Rows> of(const ExtentFunction& series, int64_t count) const;
-  /// Makes `Rows` with `count` rows, of which every run, whatever its sizes, needs the first `first`. Returns nothing
-  /// if these are all.
-  static std::optional<Rows> ofAny(int64_t count, int64_t first);
+  std::optional<UsedRows> rowsByExtent(const ExtentFunction& series, int64_t count) const;
+  /// Makes `UsedRows` with `count` rows, of which every run, whatever its sizes, needs the first `first`. Returns
+  /// nothing if these are all.
+  static std::optional<UsedRows> firstRowsOfEveryRun(int64_t count, int64_t first);
   /// Translates `rows` of one tensor into `count` rows of another, such as rows of a result into rows of an operand: if
   /// the first r of `rows` are needed, the first of(r) of the others are. `of` is monotonic.
-  std::optional<Rows> moved(const Rows& rows, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
+  std::optional<UsedRows> translated(const UsedRows& rows, int64_t count,
+                                     llvm::function_ref<int64_t(int64_t)> of) const;
 
-  /// Whether either() can describe the union of both as one `Rows`: they have the same stride and count, and the same
-  /// ranges unless one depends on no range.
-  static bool meet(const Rows& a, const Rows& b) {
+  /// Whether unionOf() can describe the union of both as one `UsedRows`: they have the same stride and count, and the
+  /// same ranges unless one depends on no range.
+  static bool haveUnion(const UsedRows& a, const UsedRows& b) {
     return a.stride == b.stride && a.count == b.count && (a.ranges == b.ranges || a.ranges == 0 || b.ranges == 0);
   }
-  /// Returns the union of two `Rows` that meet; nothing if it is all rows.
-  std::optional<Rows> either(const Rows& a, const Rows& b) const;
+  /// Returns the union of two `UsedRows` that have one (haveUnion); nothing if it is all rows.
+  std::optional<UsedRows> unionOf(const UsedRows& a, const UsedRows& b) const;
   /// Each argument stands for the iterations that all of its parts need. Returns parts that stand for a superset of the
   /// union of these two sets.
-  Parts either(llvm::ArrayRef<Part> a, llvm::ArrayRef<Part> b) const;
+  UsedParts unionOf(llvm::ArrayRef<UsedPart> a, llvm::ArrayRef<UsedPart> b) const;
   /// Adds the bound `rows` to `entries`, whose bounds hold together. If an entry has the same ranges, stride and count,
   /// it becomes the smaller one of both bounds.
-  void add(UsedRowsList& entries, Rows rows) const;
+  void addBound(UsedRowsList& entries, UsedRows rows) const;
 
-  /// Translates `Rows` of a tensor into parts of its dimensions, rounded up to whole indices. Rows that are no part of
-  /// one dimension are left out, which leaves a larger set of elements.
-  Parts of(mlir::RankedTensorType type, llvm::ArrayRef<Rows> entries) const;
-  std::optional<Part> of(mlir::RankedTensorType type, const Rows& rows) const;
+  /// Translates `UsedRows` of a tensor into parts of its dimensions, rounded up to whole indices. Rows that are no part
+  /// of one dimension are left out, which leaves a larger set of elements.
+  UsedParts partsOf(mlir::RankedTensorType type, llvm::ArrayRef<UsedRows> entries) const;
+  std::optional<UsedPart> partOf(mlir::RankedTensorType type, const UsedRows& rows) const;
   /// Adds to `entries` the rows of dimension `dim`, whose indices are exactly the iterations of `part`.
-  void addPart(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, const Part& part) const;
+  void addPart(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, const UsedPart& part) const;
   /// Adds the rows of dimension `dim` that loops of `extents` read at `expression`, in iterations that all `parts`
   /// need. Of windows, these are the rows up to the end of the last one.
   void addAlong(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, mlir::AffineExpr expression,
-                llvm::ArrayRef<Part> parts, llvm::ArrayRef<int64_t> extents) const;
+                llvm::ArrayRef<UsedPart> parts, llvm::ArrayRef<int64_t> extents) const;
   /// Adds the first indices of dimension `dim`: of(r) of them if `part` needs its first r rows.
-  void addMoved(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, const Part& part,
-                llvm::function_ref<int64_t(int64_t)> of) const;
+  void addTranslated(UsedRowsList& entries, mlir::RankedTensorType type, int64_t dim, const UsedPart& part,
+                     llvm::function_ref<int64_t(int64_t)> of) const;
 
   /// Whether the part is a prefix of `extent` iterations.
-  static bool isPrefix(const Part& part, int64_t extent) { return part.per == 1 && part.rows.count == extent; }
+  static bool isPrefix(const UsedPart& part, int64_t extent) {
+    return part.iterations_per_row == 1 && part.rows.count == extent;
+  }
 
  private:
-  std::optional<Rows> combined(const Rows& a, const Rows& b, bool greatest) const;
-  std::optional<Rows> bySum(const ExtentFunction& series, int64_t count) const;
+  std::optional<UsedRows> combined(const UsedRows& a, const UsedRows& b, bool greatest) const;
+  std::optional<UsedRows> bySum(const ExtentFunction& series, int64_t count) const;
   int64_t most(uint32_t ranges) const;
 
   const ExtentFunctions& series_;

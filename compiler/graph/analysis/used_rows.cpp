@@ -65,7 +65,7 @@ class UsedRowAnalysis::Finder {
   }
 
   /// Returns how many of these rows the smallest run needs.
-  int64_t neededByLeast(const Rows& rows) const {
+  int64_t neededByLeast(const UsedRows& rows) const {
     int64_t least = 1, most = 1;
     for (size_t dimension = 0; dimension < model_.dimensions.size(); ++dimension) {
       if ((rows.ranges >> dimension & 1) == 0) continue;
@@ -106,10 +106,10 @@ class UsedRowAnalysis::Finder {
     if (fresh) return;
     // Both needs must be covered: keeps the unions of entries that meet, and drops entries without a counterpart.
     UsedRowsList kept;
-    for (const Rows& rows : known->second) {
-      for (const Rows& other : entries) {
-        if (!UsedPartBuilder::meet(rows, other)) continue;
-        if (auto both = parts_.either(rows, other)) parts_.add(kept, *std::move(both));
+    for (const UsedRows& rows : known->second) {
+      for (const UsedRows& other : entries) {
+        if (!UsedPartBuilder::haveUnion(rows, other)) continue;
+        if (auto both = parts_.unionOf(rows, other)) parts_.addBound(kept, *std::move(both));
       }
     }
     known->second = std::move(kept);
@@ -133,10 +133,10 @@ class UsedRowAnalysis::Finder {
         if (static_cast<size_t>(extent.output) != i || outputs + k >= terminator->getNumOperands()) continue;
         const auto type = mlir::cast<RankedTensorType>(value.getType());
         const auto series = series_.of(terminator->getOperand(static_cast<unsigned>(outputs + k)));
-        auto rows = series ? parts_.of(*series, type.getDimSize(extent.dimension)) : std::nullopt;
+        auto rows = series ? parts_.rowsByExtent(*series, type.getDimSize(extent.dimension)) : std::nullopt;
         if (!rows) continue;
-        rows->stride = elementsBelow(type, extent.dimension);
-        parts_.add(entries, *std::move(rows));
+        rows->stride = elementStride(type, extent.dimension);
+        parts_.addBound(entries, *std::move(rows));
       }
       need(value, entries);
     }
@@ -165,18 +165,18 @@ class UsedRowAnalysis::Finder {
     // With an unused element as index or divisor the operation could read outside or trap, so everything is needed.
     if (computesAddressOrDivisor(op, [&](Value tensor) { return ranged_.contains(tensor); })) return needAll(op);
     const SmallVector<int64_t> extents = op.getStaticLoopRanges();
-    const Parts parts = partsOfResults(op);
+    const UsedParts parts = partsOfResults(op);
     const MaskedValues narrowed = with_masks_ ? masks_.maskedValues(op, extents) : MaskedValues();
     // A mask can narrow the needs of a single operand further.
     const auto partsWith = [&](Value read) {
-      Parts all = parts;
+      UsedParts all = parts;
       if (const auto more = narrowed.find(read); more != narrowed.end()) all.append(more->second);
       return all;
     };
     for (mlir::OpOperand& operand : op->getOpOperands()) {
       const auto type = mlir::dyn_cast<RankedTensorType>(operand.get().getType());
       if (!type) continue;
-      const Parts all = partsWith(op.getMatchingBlockArgument(&operand));
+      const UsedParts all = partsWith(op.getMatchingBlockArgument(&operand));
       UsedRowsList entries;
       for (auto [dim, expression] : llvm::enumerate(op.getMatchingIndexingMap(&operand).getResults()))
         parts_.addAlong(entries, type, static_cast<int64_t>(dim), expression, all, extents);
@@ -187,7 +187,7 @@ class UsedRowAnalysis::Finder {
     op->walk([&](tensor::ExtractOp extract) {
       if (extract.getTensor().getParentRegion() != op->getParentRegion()) return;
       taken.insert(extract.getTensor());
-      const Parts all = partsWith(extract.getResult());
+      const UsedParts all = partsWith(extract.getResult());
       const auto type = mlir::cast<RankedTensorType>(extract.getTensor().getType());
       UsedRowsList entries;
       for (auto [dim, index] : llvm::enumerate(extract.getIndices())) {
@@ -211,10 +211,10 @@ class UsedRowAnalysis::Finder {
     // The last position is an index; its row count is one more.
     for (int64_t& each : count.at) each = std::max<int64_t>(each, 0) + 1;
     if (!count.sum.empty()) count.sum.push_back({});
-    auto rows = parts_.of(count, type.getDimSize(dim));
+    auto rows = parts_.rowsByExtent(count, type.getDimSize(dim));
     if (!rows) return;
-    rows->stride = elementsBelow(type, dim);
-    parts_.add(entries, *std::move(rows));
+    rows->stride = elementStride(type, dim);
+    parts_.addBound(entries, *std::move(rows));
   }
 
   /// Whether an operation inside `op` reads the tensor other than by single elements.
@@ -225,23 +225,23 @@ class UsedRowAnalysis::Finder {
   }
 
   /// Returns the parts of the loops that all results together need.
-  Parts partsOfResults(linalg::LinalgOp op) const {
-    std::optional<Parts> parts;
+  UsedParts partsOfResults(linalg::LinalgOp op) const {
+    std::optional<UsedParts> parts;
     for (auto [result, init] : llvm::zip(op->getResults(), op.getDpsInitsMutable())) {
       const auto needed = rows_.find(result);
       if (needed == rows_.end()) continue;
-      Parts of_loops = parts_.of(mlir::cast<RankedTensorType>(result.getType()), needed->second);
+      UsedParts of_loops = parts_.partsOf(mlir::cast<RankedTensorType>(result.getType()), needed->second);
       const mlir::AffineMap map = op.getMatchingIndexingMap(&init);
       // A result's dimension that no single loop indexes says nothing about loops.
-      llvm::erase_if(of_loops, [&](Part& part) {
-        auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(static_cast<unsigned>(part.place)));
+      llvm::erase_if(of_loops, [&](UsedPart& part) {
+        auto loop = mlir::dyn_cast<mlir::AffineDimExpr>(map.getResult(static_cast<unsigned>(part.position)));
         // A part of the result is a part of the loop that indexes it.
-        if (loop) part.place = loop.getPosition();
+        if (loop) part.position = loop.getPosition();
         return !loop;
       });
-      parts = parts ? parts_.either(*parts, of_loops) : std::move(of_loops);
+      parts = parts ? parts_.unionOf(*parts, of_loops) : std::move(of_loops);
     }
-    return parts.value_or(Parts());
+    return parts.value_or(UsedParts());
   }
 
   // Propagating needs through data movement.
@@ -254,18 +254,18 @@ class UsedRowAnalysis::Finder {
     for (int64_t d = 0; d < from.getRank(); ++d)
       if (!dropped.test(static_cast<unsigned>(d))) source_of.push_back(d);
     UsedRowsList entries;
-    for (const Part& part : parts_.of(to, rows_.lookup(slice.getResult()))) {
-      const auto dim = static_cast<size_t>(source_of[static_cast<size_t>(part.place)]);
+    for (const UsedPart& part : parts_.partsOf(to, rows_.lookup(slice.getResult()))) {
+      const auto dim = static_cast<size_t>(source_of[static_cast<size_t>(part.position)]);
       const int64_t offset = slice.getStaticOffsets()[dim], step = slice.getStaticStrides()[dim];
-      const int64_t size = to.getDimSize(part.place), whole = from.getDimSize(static_cast<int64_t>(dim));
+      const int64_t size = to.getDimSize(part.position), whole = from.getDimSize(static_cast<int64_t>(dim));
       if (mlir::ShapedType::isDynamic(offset) || mlir::ShapedType::isDynamic(step)) continue;
       // An uncut dimension keeps its part.
       if (offset == 0 && step == 1 && size == whole) {
         parts_.addPart(entries, from, static_cast<int64_t>(dim), part);
       } else if (UsedPartBuilder::isPrefix(part, size)) {
         // The first rows of a slice are the rows up to their last one in the source.
-        parts_.addMoved(entries, from, static_cast<int64_t>(dim), part,
-                        [&](int64_t rows) { return rows == 0 ? 0 : offset + (rows - 1) * step + 1; });
+        parts_.addTranslated(entries, from, static_cast<int64_t>(dim), part,
+                             [&](int64_t rows) { return rows == 0 ? 0 : offset + (rows - 1) * step + 1; });
       }
     }
     // Only the first steps, which every run has.
@@ -275,18 +275,19 @@ class UsedRowAnalysis::Finder {
       const int64_t offset = slice.getStaticOffsets()[at], step = slice.getStaticStrides()[at];
       if (mlir::ShapedType::isDynamic(offset) || mlir::ShapedType::isDynamic(step) || step < 1) continue;
       // Reads no further than the slice's last element, in every run.
-      auto first = UsedPartBuilder::ofAny(from.getDimSize(d), offset + (slice.getStaticSizes()[at] - 1) * step + 1);
+      auto first = UsedPartBuilder::firstRowsOfEveryRun(from.getDimSize(d),
+                                                        offset + (slice.getStaticSizes()[at] - 1) * step + 1);
       if (first) {
-        first->stride = elementsBelow(from, d);
-        parts_.add(entries, *std::move(first));
+        first->stride = elementStride(from, d);
+        parts_.addBound(entries, *std::move(first));
       }
       // A slice of the first index needs row 0, which every run has, so the rows of a range of this size apply too.
       if (offset != 0 || slice.getStaticSizes()[at] != 1) continue;
       for (int dimension = 0; dimension < series_.dimensions(); ++dimension) {
         if (series_.isRange(dimension) && series_.most(dimension) == from.getDimSize(d))
-          parts_.add(
+          parts_.addBound(
               entries,
-              {.ranges = uint32_t{1} << dimension, .stride = elementsBelow(from, d), .count = from.getDimSize(d)});
+              {.ranges = uint32_t{1} << dimension, .stride = elementStride(from, d), .count = from.getDimSize(d)});
       }
     }
     need(slice.getSource(), entries);
@@ -296,15 +297,15 @@ class UsedRowAnalysis::Finder {
     const auto from = pad.getSourceType();
     const auto to = mlir::cast<RankedTensorType>(pad.getResult().getType());
     UsedRowsList entries;
-    for (const Part& part : parts_.of(to, rows_.lookup(pad.getResult()))) {
-      const int64_t low = pad.getStaticLow()[static_cast<size_t>(part.place)];
+    for (const UsedPart& part : parts_.partsOf(to, rows_.lookup(pad.getResult()))) {
+      const int64_t low = pad.getStaticLow()[static_cast<size_t>(part.position)];
       if (mlir::ShapedType::isDynamic(low)) continue;
       // A dimension without padding keeps its part.
-      if (low == 0 && from.getDimSize(part.place) == to.getDimSize(part.place)) {
-        parts_.addPart(entries, from, part.place, part);
-      } else if (UsedPartBuilder::isPrefix(part, to.getDimSize(part.place))) {
+      if (low == 0 && from.getDimSize(part.position) == to.getDimSize(part.position)) {
+        parts_.addPart(entries, from, part.position, part);
+      } else if (UsedPartBuilder::isPrefix(part, to.getDimSize(part.position))) {
         // The padding before the first row needs none of the source.
-        parts_.addMoved(entries, from, part.place, part, [&](int64_t rows) { return rows - low; });
+        parts_.addTranslated(entries, from, part.position, part, [&](int64_t rows) { return rows - low; });
       }
     }
     need(pad.getSource(), entries);
@@ -315,17 +316,17 @@ class UsedRowAnalysis::Finder {
   void visitConcat(tensor::ConcatOp concat) {
     const auto to = mlir::cast<RankedTensorType>(concat.getResult().getType());
     const auto along = static_cast<int64_t>(concat.getDim());
-    const Parts parts = parts_.of(to, rows_.lookup(concat.getResult()));
+    const UsedParts parts = parts_.partsOf(to, rows_.lookup(concat.getResult()));
     int64_t offset = 0;
     for (Value input : concat.getInputs()) {
       const auto type = mlir::cast<RankedTensorType>(input.getType());
       UsedRowsList entries;
-      for (const Part& part : parts) {
+      for (const UsedPart& part : parts) {
         // Along the concatenation, the needed prefix covers the parts one after another.
-        if (part.place != along) {
-          parts_.addPart(entries, type, part.place, part);
+        if (part.position != along) {
+          parts_.addPart(entries, type, part.position, part);
         } else if (UsedPartBuilder::isPrefix(part, to.getDimSize(along))) {
-          parts_.addMoved(entries, type, along, part, [&](int64_t rows) { return rows - offset; });
+          parts_.addTranslated(entries, type, along, part, [&](int64_t rows) { return rows - offset; });
         }
       }
       need(input, entries);
@@ -348,9 +349,9 @@ UsedRowAnalysis::UsedRowAnalysis(const ImportedModel& model, mlir::func::FuncOp 
 
 UsedRowAnalysis::~UsedRowAnalysis() = default;
 
-ArrayRef<Rows> UsedRowAnalysis::of(Value value) const {
+ArrayRef<UsedRows> UsedRowAnalysis::of(Value value) const {
   const auto found = rows_.find(value);
-  return found == rows_.end() ? ArrayRef<Rows>() : ArrayRef<Rows>(found->second);
+  return found == rows_.end() ? ArrayRef<UsedRows>() : ArrayRef<UsedRows>(found->second);
 }
 
 bool hasRanges(const ImportedModel& model) {
@@ -359,9 +360,9 @@ bool hasRanges(const ImportedModel& model) {
 
 int64_t UsedRowAnalysis::fewest(Value value, int64_t dimension) const {
   const auto type = mlir::cast<RankedTensorType>(value.getType());
-  const int64_t size = type.getDimSize(dimension), stride = elementsBelow(type, dimension);
+  const int64_t size = type.getDimSize(dimension), stride = elementStride(type, dimension);
   int64_t fewest = size;
-  for (const Rows& rows : of(value)) {
+  for (const UsedRows& rows : of(value)) {
     // Only rows along exactly this dimension count.
     if (rows.ranges == 0 || rows.stride != stride || rows.count != size) continue;
     const int64_t least = finder_->neededByLeast(rows);

@@ -60,7 +60,7 @@ class RowsTest : public testing::Test {
     model_.extents.push_back({0, 0});
     facts_.emplace(model_, main);
   }
-  static int64_t strideOf(llvm::ArrayRef<Rows> rows) { return rows.empty() ? 0 : rows[0].stride; }
+  static int64_t strideOf(llvm::ArrayRef<UsedRows> rows) { return rows.empty() ? 0 : rows[0].stride; }
   mlir::Operation* named(const std::string& name) {
     mlir::Operation* result = nullptr;
     model_.module->walk([&](mlir::Operation* op) {
@@ -79,7 +79,7 @@ class RowsTest : public testing::Test {
     return needed;
   }
   /// For a run with h of 8 and w of 6.
-  static int64_t neededOf(const Rows& rows, int64_t h, int64_t w) {
+  static int64_t neededOf(const UsedRows& rows, int64_t h, int64_t w) {
     if (rows.isOfOne()) return (*rows.needed)[static_cast<size_t>(rows.ranges == 1 ? h : w)];
     return (h * w * rows.count + 47) / 48 + rows.slack;
   }
@@ -243,13 +243,13 @@ std::string pixels(const std::string& extent) {
 
 TEST_F(RowsTest, PixelsInOneDimensionFollowBothRanges) {
   findOfTwo(pixels("%n = arith.muli %h, %w : tensor<i64>"));
-  const Rows both{.ranges = 3, .stride = 4, .count = 48};
+  const UsedRows both{.ranges = 3, .stride = 4, .count = 48};
   EXPECT_THAT(facts_->of(named("y")->getResult(0)), testing::ElementsAre(both));
   EXPECT_THAT(facts_->of(named("flat")->getResult(0)), testing::ElementsAre(both));
   // The used rows and columns of the image.
   EXPECT_THAT(facts_->of(argument_),
-              testing::UnorderedElementsAre(Rows{.ranges = 1, .stride = 24, .count = 8, .needed = upTo(8, 8)},
-                                            Rows{.ranges = 2, .stride = 4, .count = 6, .needed = upTo(6, 6)}));
+              testing::UnorderedElementsAre(UsedRows{.ranges = 1, .stride = 24, .count = 8, .needed = upTo(8, 8)},
+                                            UsedRows{.ranges = 2, .stride = 4, .count = 6, .needed = upTo(6, 6)}));
 }
 
 TEST_F(RowsTest, ASumOfProductsNeedsNoMoreThanItsSlackBesideItsPart) {
@@ -257,12 +257,12 @@ TEST_F(RowsTest, ASumOfProductsNeedsNoMoreThanItsSlackBesideItsPart) {
   findOfTwo(
       pixels("%half = arith.divsi %w, %two : tensor<i64>\n %m = arith.muli %h, %half : tensor<i64>\n"
              "%o = arith.constant dense<1> : tensor<i64>\n %n = arith.addi %m, %o : tensor<i64>"));
-  const llvm::ArrayRef<Rows> rows = facts_->of(named("y")->getResult(0));
+  const llvm::ArrayRef<UsedRows> rows = facts_->of(named("y")->getResult(0));
   ASSERT_EQ(rows.size(), 1U);
   int64_t slack = 0;
   for (int64_t h = 0; h <= 8; ++h)
     for (int64_t w = 0; w <= 6; ++w) slack = std::max(slack, 1 + h * (w / 2) - h * w);
-  EXPECT_EQ(rows[0], (Rows{.ranges = 3, .stride = 4, .count = 48, .slack = slack}));
+  EXPECT_EQ(rows[0], (UsedRows{.ranges = 3, .stride = 4, .count = 48, .slack = slack}));
 }
 
 TEST_F(RowsTest, WhatIsDividedByARangeFollowsTheOtherOne) {
@@ -270,7 +270,7 @@ TEST_F(RowsTest, WhatIsDividedByARangeFollowsTheOtherOne) {
       pixels("%m = arith.muli %h, %w : tensor<i64>\n %k = arith.muli %m, %three : tensor<i64>\n"
              "%n = arith.divsi %k, %w : tensor<i64>"));
   // 3 * h of 48, for w = 0 as well.
-  const llvm::ArrayRef<Rows> rows = facts_->of(named("y")->getResult(0));
+  const llvm::ArrayRef<UsedRows> rows = facts_->of(named("y")->getResult(0));
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].ranges & 1, 1U);
   for (int64_t h = 1; h <= 8; ++h) EXPECT_GE(neededOf(rows[0], h, 1), 3 * h);
@@ -286,8 +286,9 @@ TEST_F(RowsTest, TheFirstRowsAreThereInAnyRun) {
   model_.outputs.emplace_back();
   findOfTwo(text);
   EXPECT_THAT(facts_->of(named("flat")->getResult(0)),
-              testing::ElementsAre(Rows{.ranges = 3, .stride = 4, .count = 48, .slack = 5}));
-  EXPECT_THAT(facts_->of(named("y")->getResult(0)), testing::ElementsAre(Rows{.ranges = 3, .stride = 4, .count = 48}));
+              testing::ElementsAre(UsedRows{.ranges = 3, .stride = 4, .count = 48, .slack = 5}));
+  EXPECT_THAT(facts_->of(named("y")->getResult(0)),
+              testing::ElementsAre(UsedRows{.ranges = 3, .stride = 4, .count = 48}));
 }
 
 /// Scores of rows with rows, a mask, the maximum of each row, and scores minus the maximum.
@@ -341,18 +342,18 @@ TEST_F(RowsTest, OfWhatAMaskClearsTheRowsInFrontOfItAreNeeded) {
   find(attention("1"));
   using testing::UnorderedElementsAre;
   const auto of = [&](const std::string& name) { return facts_->of(named(name)->getResult(0)).vec(); };
-  EXPECT_THAT(of("y"), UnorderedElementsAre(Rows{1, 8, 8}));
-  EXPECT_THAT(of("greatest"), UnorderedElementsAre(Rows{1, 1, 8}));
+  EXPECT_THAT(of("y"), UnorderedElementsAre(UsedRows{1, 8, 8}));
+  EXPECT_THAT(of("greatest"), UnorderedElementsAre(UsedRows{1, 1, 8}));
   // Keys beyond the extent are read after the mask.
-  EXPECT_THAT(of("masked"), UnorderedElementsAre(Rows{1, 8, 8}));
-  EXPECT_THAT(of("scores"), UnorderedElementsAre(Rows{1, 8, 8}, Rows{1, 1, 8}));
+  EXPECT_THAT(of("masked"), UnorderedElementsAre(UsedRows{1, 8, 8}));
+  EXPECT_THAT(of("scores"), UnorderedElementsAre(UsedRows{1, 8, 8}, UsedRows{1, 1, 8}));
   EXPECT_EQ(strideOfArgument(), 4);
 
   // Fused, the rows of x are those of y as queries, but every y needs all of them as keys.
   const std::vector<mlir::Operation*> ops = {named("scores"), named("masked"), named("greatest"), named("y")};
   EXPECT_TRUE(facts_->usedByAll(ops, {ops.back()->getResult(0)}).lookup(argument_).empty());
   const UsedRowsOfValues behind = facts_->usedByAll(llvm::ArrayRef(ops).drop_front(), {ops.back()->getResult(0)});
-  EXPECT_THAT(behind.lookup(ops[0]->getResult(0)), testing::ElementsAre(Rows{1, 8, 8}));
+  EXPECT_THAT(behind.lookup(ops[0]->getResult(0)), testing::ElementsAre(UsedRows{1, 8, 8}));
 }
 
 TEST_F(RowsTest, AMaskOfOtherRowsLeavesTheSumInNeedOfAll) {

@@ -31,9 +31,9 @@ std::optional<int64_t> factorOf(AffineExpr index, unsigned loop) {
 
 }  // namespace
 
-std::optional<Walk> windowAccessOf(GenericOp op, unsigned operand, unsigned dimension) {
+std::optional<WindowAccess> windowAccessOf(GenericOp op, unsigned operand, unsigned dimension) {
   const AffineExpr index = op.getIndexingMapsArray()[operand].getResult(dimension);
-  Walk walk{.operand = operand, .dimension = dimension};
+  WindowAccess access{.operand = operand, .dimension = dimension};
   int places = 0, taps = 0;
   for (unsigned loop = 0; loop < op.getNumLoops(); ++loop) {
     if (!index.isFunctionOfDim(loop)) continue;
@@ -41,18 +41,20 @@ std::optional<Walk> windowAccessOf(GenericOp op, unsigned operand, unsigned dime
     if (!factor || *factor <= 0) return std::nullopt;
     const bool summed = op.getIteratorTypesArray()[loop] == mlir::utils::IteratorType::reduction;
     ++(summed ? taps : places);
-    (summed ? walk.tap : walk.place) = loop;
-    (summed ? walk.apart : walk.stride) = *factor;
+    (summed ? access.tap_loop : access.window_loop) = loop;
+    (summed ? access.dilation : access.stride) = *factor;
   }
-  return places == 1 && taps == 1 ? std::optional(walk) : std::nullopt;
+  return places == 1 && taps == 1 ? std::optional(access) : std::nullopt;
 }
 
-std::optional<llvm::SmallVector<std::pair<unsigned, unsigned>>> operandsIndexedByTap(GenericOp op, const Walk& walk) {
+std::optional<llvm::SmallVector<std::pair<unsigned, unsigned>>> operandsIndexedByTap(GenericOp op,
+                                                                                     const WindowAccess& access) {
   llvm::SmallVector<std::pair<unsigned, unsigned>> along;
   for (auto [operand, map] : llvm::enumerate(op.getIndexingMapsArray())) {
     for (auto [dimension, index] : llvm::enumerate(map.getResults())) {
-      if (!index.isFunctionOfDim(walk.tap) || (operand == walk.operand && dimension == walk.dimension)) continue;
-      if (operand == walk.operand || !mlir::isa<mlir::AffineDimExpr>(index)) return std::nullopt;
+      if (!index.isFunctionOfDim(access.tap_loop) || (operand == access.operand && dimension == access.dimension))
+        continue;
+      if (operand == access.operand || !mlir::isa<mlir::AffineDimExpr>(index)) return std::nullopt;
       along.emplace_back(operand, dimension);
     }
   }

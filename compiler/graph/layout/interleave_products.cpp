@@ -5,7 +5,7 @@
 #include "compiler/graph/analysis/multiply_accumulate.h"
 #include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/constants/fold_constants.h"
-#include "compiler/graph/layout/layout_prices.h"
+#include "compiler/graph/layout/layout_cost.h"
 #include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -223,7 +223,7 @@ bool isGrouped(GenericOp op, int64_t group) {
 }  // namespace
 
 int interleaveProducts(mlir::func::FuncOp main, const Chip& chip, int bits) {
-  const int group = groupOf(chip.dotProducts(), bits);
+  const int group = dotProductGroup(chip.dotProducts(), bits);
   if (group == 0) return 0;
   int count = 0;
   for (GenericOp op : llvm::make_early_inc_range(main.getBody().front().getOps<GenericOp>())) {
@@ -247,7 +247,7 @@ double instructedShare(GenericOp op, const Chip& chip) {
   const bool narrow = narrowProduct(op).has_value();
   if (isWidenedProduct(op)) return isGrouped(op, kWidenedGroup) ? groupedShare(chip, 16, kWidenedGroup) : 1;
   if (!narrow && !isBf16Product(op)) return 1;
-  const int bits = narrow ? 8 : 16, group = groupOf(chip.dotProducts(), bits);
+  const int bits = narrow ? 8 : 16, group = dotProductGroup(chip.dotProducts(), bits);
   return group > 0 && isGrouped(op, group) ? groupedShare(chip, bits, group) : 1;
 }
 

@@ -104,7 +104,7 @@ std::vector<AnchorLayouts> anchorsOf(const LayoutGraph& graph, GraphChoices& cho
   std::vector<AnchorLayouts> anchors;
   for (const LayoutNode& node : graph.nodes()) {
     if (!node.anchor) continue;
-    const std::string place = choices.place(kLayoutChoice, nodeNames({node.op->getLoc()}));
+    const std::string place = choices.nextPlace(kLayoutChoice, nodeNames({node.op->getLoc()}));
     anchors.push_back({&node, place, choices.pinned(kLayoutChoice, place)});
   }
   return anchors;
@@ -155,7 +155,7 @@ void recordLayouts(const std::vector<AnchorLayouts>& anchors, const LayoutGraph&
                    double error, GraphChoices& choices) {
   Alternatives alternatives(graph, labelling);
   for (const AnchorLayouts& anchor : anchors) {
-    v1::Choice& made = choices.made(kLayoutChoice, anchor.place, alternatives.name(*anchor.node));
+    v1::Choice& made = choices.record(kLayoutChoice, anchor.place, alternatives.name(*anchor.node));
     made.set_subject(operationsText(anchor.node->op));
     made.set_error(error);
     alternatives.addTo(made, *anchor.node);

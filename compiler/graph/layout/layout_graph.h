@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/graph/layout/labelling.h"
-#include "compiler/graph/layout/layout_prices.h"
+#include "compiler/graph/layout/layout_cost.h"
 #include "compiler/graph/layout/layout_rewrite.h"
 #include "compiler/graph/layout/layout_roles.h"
 

@@ -40,7 +40,7 @@ int groupedBits(GenericOp op) { return narrowProduct(op) ? 8 : isBf16Product(op)
 
 int64_t inputsAtOnce(GenericOp op, const LayoutCost& prices) {
   const int bits = groupedBits(op);
-  return bits > 0 ? prices.groupOf(bits) : 1;
+  return bits > 0 ? prices.dotProductGroup(bits) : 1;
 }
 
 std::optional<LayoutCost::Tiles> tilesFor(GenericOp op, const LayoutCost& prices) {

@@ -37,7 +37,7 @@ double widePairFraction(llvm::ArrayRef<int8_t> elements) {
   for (size_t begin = 0; begin < elements.size(); begin += kRun, ++runs) {
     const llvm::ArrayRef<int8_t> run = elements.slice(begin, std::min(kRun, elements.size() - begin));
     bool any = false;
-    for (size_t i = 0; i + 1 < run.size(); i += 2) any |= std::abs(run[i] + run[i + 1]) > PairProduct::kNarrow;
+    for (size_t i = 0; i + 1 < run.size(); i += 2) any |= std::abs(run[i] + run[i + 1]) > PairProduct::kMaxExactSum;
     wide += any;
   }
   return runs == 0 ? 0 : static_cast<double>(wide) / static_cast<double>(runs);

@@ -12,7 +12,7 @@ namespace tessera::compiler {
 
 /// A pair is two neighbouring elements of the constant operand of an 8-bit product, which an instruction such as
 /// vpmaddubsw multiplies and adds in 16 bits with saturation. A pair is narrow if the sum cannot saturate, because the
-/// two elements add up to at most PairProduct::kNarrow in magnitude; otherwise it is wide and needs a slower
+/// two elements add up to at most PairProduct::kMaxExactSum in magnitude; otherwise it is wide and needs a slower
 /// evaluation.
 ///
 /// Marks 8-bit products (kNarrowPairs) with few wide pairs, on chips with such an instruction. Returns the number of

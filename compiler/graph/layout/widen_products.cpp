@@ -5,7 +5,7 @@
 #include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/layout/interleave_products.h"
-#include "compiler/graph/layout/layout_prices.h"
+#include "compiler/graph/layout/layout_cost.h"
 #include "compiler/graph/layout/narrow_pairs.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -49,7 +49,7 @@ class PlanWriter {
   void numberSteps();
   void writeSteps();
   void writeLoop(const PendingStep& pending, const LoopMemory& own);
-  void writeRows(llvm::ArrayRef<Rows> all, v1::Step& step);
+  void writeRows(llvm::ArrayRef<UsedRows> all, v1::Step& step);
   void writeExtents();
 
   const ImportedModel& model_;
@@ -177,9 +177,9 @@ int PlanWriter::workloadOf(const OutlinedGroup& outlined) {
 }
 
 /// Writes the rows of the last added operand: for each set of ranges only those with the largest stride.
-void PlanWriter::writeRows(llvm::ArrayRef<Rows> all, v1::Step& step) {
-  for (const Rows& rows : all) {
-    const auto comes_first = [&](const Rows& other) {
+void PlanWriter::writeRows(llvm::ArrayRef<UsedRows> all, v1::Step& step) {
+  for (const UsedRows& rows : all) {
+    const auto comes_first = [&](const UsedRows& other) {
       return other.ranges == rows.ranges &&
              (other.stride > rows.stride || (other.stride == rows.stride && &other < &rows));
     };

@@ -201,7 +201,7 @@ std::vector<v1::Decision> splitBodies(mlir::func::FuncOp main, const Chip& chip,
     if (live <= registers) continue;
     v1::Decision& decision = decisions.emplace_back();
     decision.set_kind(kCutChoice);
-    decision.set_place(choices.place(kCutChoice, nodeNames(op.getLoc())));
+    decision.set_place(choices.nextPlace(kCutChoice, nodeNames(op.getLoc())));
     decision.set_unit("values");
     const std::string pinned = choices.pinnedFusion(kCutChoice, decision.place());
     const std::optional<Cut> cut = bestCut(body, registers);
@@ -210,7 +210,7 @@ std::vector<v1::Decision> splitBodies(mlir::func::FuncOp main, const Chip& chip,
     std::string reason = absl::StrCat(live, " values are alive at once for ", registers, " registers");
     if (cut) {
       const bool pays = cut->moved() < spilled;
-      decision.set_taken(pinned.empty() ? pays : pinned == kApart);
+      decision.set_taken(pinned.empty() ? pays : pinned == kSeparate);
       absl::StrAppend(&reason, ": behind ", cut->at, " of ", body.size(), " operations ", cut->crossing.size(),
                       cut->crossing.size() == 1 ? " crosses" : " cross", " and ", cut->live, " are alive; that moves ",
                       cut->moved(), " a point, spills would move ", spilled);
@@ -219,10 +219,10 @@ std::vector<v1::Decision> splitBodies(mlir::func::FuncOp main, const Chip& chip,
       decision.set_alternative_cost(decision.taken() ? spilled : cut->moved());
     } else {
       absl::StrAppend(&reason, ", wherever it is cut");
-      if (pinned == kApart) choices.refuse(kCutChoice, decision.place(), reason, kFused);
+      if (pinned == kSeparate) choices.refuse(kCutChoice, decision.place(), reason, kFused);
     }
     decision.set_reason(std::move(reason));
-    choices.made(kCutChoice, decision.place(), decision.taken() ? kApart : kFused);
+    choices.record(kCutChoice, decision.place(), decision.taken() ? kSeparate : kFused);
     if (!decision.taken()) continue;
     // Both parts may need further cuts; they are looked at next.
     auto [first, second] = apply(op, body, *cut);

@@ -28,14 +28,14 @@ bool padsWithZeros(PadOp pad) {
 }
 
 /// Returns the taps that read an unpadded element at some position of the window; nothing if none does.
-std::optional<Taps> busyTaps(const Walk& walk, PadOp pad, llvm::ArrayRef<int64_t> extents) {
-  const int64_t low = pad.getStaticLow()[walk.dimension];
-  const int64_t end = low + pad.getSourceType().getDimSize(walk.dimension);
+std::optional<Taps> busyTaps(const WindowAccess& access, PadOp pad, llvm::ArrayRef<int64_t> extents) {
+  const int64_t low = pad.getStaticLow()[access.dimension];
+  const int64_t end = low + pad.getSourceType().getDimSize(access.dimension);
   std::optional<Taps> busy;
-  for (int64_t tap = 0; tap < extents[walk.tap]; ++tap) {
+  for (int64_t tap = 0; tap < extents[access.tap_loop]; ++tap) {
     bool meets = false;
-    for (int64_t place = 0; place < extents[walk.place] && !meets; ++place) {
-      const int64_t index = (walk.stride * place) + (walk.apart * tap);
+    for (int64_t place = 0; place < extents[access.window_loop] && !meets; ++place) {
+      const int64_t index = (access.stride * place) + (access.dilation * tap);
       meets = index >= low && index < end;
     }
     if (!meets) continue;
@@ -64,11 +64,12 @@ Value partOf(OpBuilder& b, PadOp pad, unsigned dimension, int64_t first, int64_t
 }
 
 /// Restricts the operation to these taps of a window.
-void keep(GenericOp op, const Walk& walk, Taps taps, llvm::ArrayRef<std::pair<unsigned, unsigned>> along) {
+void keep(GenericOp op, const WindowAccess& access, Taps taps, llvm::ArrayRef<std::pair<unsigned, unsigned>> along) {
   OpBuilder b(op);
   const Extents extents = op.getStaticLoopRanges();
-  auto pad = op.getDpsInputs()[walk.operand].getDefiningOp<PadOp>();
-  op->setOperand(walk.operand, partOf(b, pad, walk.dimension, walk.apart * taps.first, walk.read(extents, taps)));
+  auto pad = op.getDpsInputs()[access.operand].getDefiningOp<PadOp>();
+  op->setOperand(access.operand,
+                 partOf(b, pad, access.dimension, access.dilation * taps.first, access.span(extents, taps)));
   for (auto [operand, dimension] : along) {
     op->setOperand(operand, sliced(b, op->getOperand(operand), dimension, taps.first, taps.count()));
   }
@@ -82,13 +83,13 @@ int dropFrom(GenericOp op) {
     for (unsigned dimension = 0; dimension < rank; ++dimension) {
       auto pad = op.getDpsInputs()[operand].getDefiningOp<PadOp>();
       if (!padsWithZeros(pad)) break;
-      const std::optional<Walk> walk = windowAccessOf(op, operand, dimension);
+      const std::optional<WindowAccess> access = windowAccessOf(op, operand, dimension);
       const Extents extents = op.getStaticLoopRanges();
-      if (!walk || llvm::any_of(extents, mlir::ShapedType::isDynamic)) continue;
-      const std::optional<Taps> busy = busyTaps(*walk, pad, extents);
-      const auto along = operandsIndexedByTap(op, *walk);
-      if (!busy || !along || along->empty() || busy->count() == extents[walk->tap]) continue;
-      keep(op, *walk, *busy, *along);
+      if (!access || llvm::any_of(extents, mlir::ShapedType::isDynamic)) continue;
+      const std::optional<Taps> busy = busyTaps(*access, pad, extents);
+      const auto along = operandsIndexedByTap(op, *access);
+      if (!busy || !along || along->empty() || busy->count() == extents[access->tap_loop]) continue;
+      keep(op, *access, *busy, *along);
       ++count;
     }
   }

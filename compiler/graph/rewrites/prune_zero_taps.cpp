@@ -48,8 +48,8 @@ struct Windows {
   unsigned outputs = 0;            ///< loop
   unsigned in_filter = 0;          ///< dimensions of the filter that this loop indexes
   unsigned in_result = 0;
-  llvm::SmallVector<Walk> walks = {};
-  llvm::SmallVector<unsigned> taps_in_filter = {};  ///< dimensions of the filter, for each walk
+  llvm::SmallVector<WindowAccess> accesses = {};
+  llvm::SmallVector<unsigned> taps_in_filter = {};  ///< dimensions of the filter, for each access
 };
 
 std::optional<Windows> windowsOf(GenericOp op) {
@@ -82,17 +82,17 @@ std::optional<Windows> windowsOf(GenericOp op) {
   windows.in_filter = *filter.getResultPosition(loop);
   windows.in_result = *maps[2].getResultPosition(loop);
   for (unsigned d = 0; d < image.getNumResults(); ++d) {
-    const std::optional<Walk> walk = windowAccessOf(op, windows.image, d);
-    if (!walk) continue;
+    const std::optional<WindowAccess> access = windowAccessOf(op, windows.image, d);
+    if (!access) continue;
     // Each window must walk along one dimension of the filter.
-    const auto along = operandsIndexedByTap(op, *walk);
+    const auto along = operandsIndexedByTap(op, *access);
     if (!along || along->size() != 1 || along->front().first != windows.filter) return std::nullopt;
-    windows.walks.push_back(*walk);
+    windows.accesses.push_back(*access);
     windows.taps_in_filter.push_back(along->front().second);
   }
   // Outputs, taps and input channels.
-  const bool whole = filter.getNumResults() == windows.walks.size() + 2;
-  return whole && !windows.walks.empty() ? std::optional(windows) : std::nullopt;
+  const bool whole = filter.getNumResults() == windows.accesses.size() + 2;
+  return whole && !windows.accesses.empty() ? std::optional(windows) : std::nullopt;
 }
 
 /// Finds the used taps of each block of output channels.
@@ -108,24 +108,24 @@ class Weighed {
   Box boxOf(int64_t first, int64_t count) const {
     Box box;
     for (int64_t output = first; output < first + count; ++output) {
-      llvm::SmallVector<Taps> tap(windows_.walks.size());
+      llvm::SmallVector<Taps> tap(windows_.accesses.size());
       addTaps(output * strides_[windows_.in_filter], 0, tap, box);
     }
     return box;
   }
 
  private:
-  void addTaps(int64_t at, size_t walk, llvm::SmallVector<Taps>& tap, Box& box) const {
-    if (walk == tap.size()) {
+  void addTaps(int64_t at, size_t number, llvm::SmallVector<Taps>& tap, Box& box) const {
+    if (number == tap.size()) {
       // Looks at weights only if this tap would make the box larger.
       const Box more = joined(box, tap);
       if (more != box && anyInput(at)) box = more;
       return;
     }
-    const unsigned d = windows_.taps_in_filter[walk];
+    const unsigned d = windows_.taps_in_filter[number];
     for (int64_t t = 0; t < weights_.shape[d]; ++t) {
-      tap[walk] = {.first = t, .last = t};
-      addTaps(at + (t * strides_[d]), walk + 1, tap, box);
+      tap[number] = {.first = t, .last = t};
+      addTaps(at + (t * strides_[d]), number + 1, tap, box);
     }
   }
 
@@ -154,7 +154,8 @@ class Divider {
  public:
   Divider(const Windows& windows, const Chip& chip)
       : windows_(windows), chip_(chip), extents_(GenericOp(windows.op).getStaticLoopRanges()) {
-    for (const Walk& walk : windows.walks) all_.push_back({.first = 0, .last = extents_[walk.tap] - 1});
+    for (const WindowAccess& access : windows.accesses)
+      all_.push_back({.first = 0, .last = extents_[access.tap_loop] - 1});
   }
 
   /// Returns the parts with the least time; nothing if the convolution as it is takes about as long.
@@ -165,7 +166,8 @@ class Divider {
   double price(const Part& part) const {
     double points = static_cast<double>(part.count);
     for (unsigned loop = 0; loop < extents_.size(); ++loop) {
-      const bool tap = llvm::any_of(windows_.walks, [&](const Walk& walk) { return walk.tap == loop; });
+      const bool tap =
+          llvm::any_of(windows_.accesses, [&](const WindowAccess& access) { return access.tap_loop == loop; });
       if (loop != windows_.outputs && !tap) points *= static_cast<double>(extents_[loop]);
     }
     if (part.taps) {
@@ -178,7 +180,7 @@ class Divider {
   }
   bool inWinogradsDomain(llvm::ArrayRef<Taps> taps) const {
     const bool square = taps.size() == 2 && llvm::all_of(taps, [](const Taps& each) { return each.count() == 3; });
-    return square && llvm::all_of(windows_.walks, [](const Walk& walk) { return walk.stride == 1; }) &&
+    return square && llvm::all_of(windows_.accesses, [](const WindowAccess& access) { return access.stride == 1; }) &&
            mlir::isa<mlir::FloatType>(mlir::getElementTypeOrSelf(GenericOp(windows_.op).getResult(0).getType()));
   }
   /// Returns the seconds to concatenate the parts, which are copied if another dimension is outside the channels.
@@ -242,10 +244,10 @@ Value convolved(mlir::OpBuilder& b, const Windows& windows, const Part& part) {
   llvm::SmallVector<Value> inputs(op.getDpsInputs());
   Value &image = inputs[windows.image], &filter = inputs[windows.filter];
   filter = sliced(b, filter, windows.in_filter, part.first, part.count);
-  for (auto [number, walk] : llvm::enumerate(windows.walks)) {
+  for (auto [number, access] : llvm::enumerate(windows.accesses)) {
     const Taps taps = part.taps ? (*part.taps)[number] : Taps{};
     // The part reads only the pixels under its taps.
-    image = sliced(b, image, walk.dimension, walk.apart * taps.first, walk.read(extents, taps));
+    image = sliced(b, image, access.dimension, access.dilation * taps.first, access.span(extents, taps));
     filter = sliced(b, filter, windows.taps_in_filter[number], taps.first, taps.count());
   }
   llvm::SmallVector<int64_t> shape(mlir::cast<RankedTensorType>(op.getResult(0).getType()).getShape());

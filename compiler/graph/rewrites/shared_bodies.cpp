@@ -21,7 +21,7 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 
 /// A number in a body: its use and its value.
-struct Number {
+struct Constant {
   mlir::OpOperand* use;
   mlir::FloatAttr value;
 };
@@ -29,7 +29,7 @@ struct Number {
 /// The numbers that a body reads, in the order of its operations, and a hash of everything else.
 struct Shape {
   size_t hash = 0;
-  std::vector<Number> numbers;
+  std::vector<Constant> numbers;
 };
 
 mlir::FloatAttr numberOf(Value value) {
@@ -75,14 +75,14 @@ bool mayShare(GenericOp op) {
 }
 
 /// Replaces `numbers` of the body by scalar operands, one each, so that all bodies of a class stay equal.
-void readFromOperands(GenericOp op, llvm::ArrayRef<Number> numbers,
+void readFromOperands(GenericOp op, llvm::ArrayRef<Constant> numbers,
                       llvm::function_ref<Value(mlir::FloatAttr)> operandOf) {
   if (numbers.empty()) return;
   mlir::OpBuilder builder(op);
   llvm::SmallVector<Value> operands(op.getDpsInputs());
   llvm::SmallVector<mlir::AffineMap> maps = op.getIndexingMapsArray();
   const mlir::AffineMap scalar = mlir::AffineMap::get(op.getNumLoops(), 0, op.getContext());
-  for (const Number& number : numbers) {
+  for (const Constant& number : numbers) {
     maps.insert(maps.begin() + static_cast<int64_t>(operands.size()), scalar);
     const mlir::BlockArgument argument =
         op.getBody()->insertArgument(static_cast<unsigned>(operands.size()), number.value.getType(), op.getLoc());
@@ -105,7 +105,7 @@ void readFromOperands(GenericOp op, llvm::ArrayRef<Number> numbers,
 int shareBodiesAcrossConstants(mlir::func::FuncOp main) {
   struct Member {
     GenericOp op;
-    std::vector<Number> numbers;
+    std::vector<Constant> numbers;
   };
   llvm::MapVector<std::pair<size_t, size_t>, std::vector<Member>> classes;  // by hash and count of numbers
   mlir::Block& body = main.getBody().front();
@@ -132,17 +132,17 @@ int shareBodiesAcrossConstants(mlir::func::FuncOp main) {
     std::set<std::vector<const void*>> different;
     for (const Member& member : members) {
       std::vector<const void*> values;
-      for (const Number& number : member.numbers) values.push_back(number.value.getAsOpaquePointer());
+      for (const Constant& number : member.numbers) values.push_back(number.value.getAsOpaquePointer());
       different.insert(std::move(values));
     }
-    if (different.size() <= static_cast<size_t>(kMaxBodiesBeforeSharing)) continue;
+    if (different.size() <= static_cast<size_t>(kMaxUnsharedBodies)) continue;
     // Numbers that are equal everywhere stay constants.
     std::vector<bool> differs(key.second, false);
     for (const Member& member : members)
       for (size_t i = 0; i < key.second; ++i)
         differs[i] = differs[i] || member.numbers[i].value != members.front().numbers[i].value;
     for (Member& member : members) {
-      std::vector<Number> varying;
+      std::vector<Constant> varying;
       for (size_t i = 0; i < key.second; ++i)
         if (differs[i]) varying.push_back(member.numbers[i]);
       readFromOperands(member.op, varying, operandOf);

@@ -348,7 +348,7 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
     // The results alone occupy all cores.
     if (prices.pieces() >= chip.cores()) continue;
     const int64_t best = prices.best();
-    const std::string place = choices.place(kSplitChoice, nodeNames(op.getLoc()));
+    const std::string place = choices.nextPlace(kSplitChoice, nodeNames(op.getLoc()));
     const std::string pinned = choices.pinned(kSplitChoice, place);
     int64_t parts = prices.pays(best) ? best : 1;
     if (pinned == kWhole) {
@@ -359,7 +359,7 @@ std::vector<v1::Decision> splitSums(mlir::func::FuncOp main, const Chip& chip, G
       choices.refuse(kSplitChoice, place, "no such number of parts",
                      absl::StrCat(kWhole, ", or 2 to ", sum->steps, " parts"));
     }
-    v1::Choice& made = choices.made(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
+    v1::Choice& made = choices.record(kSplitChoice, place, parts > 1 ? absl::StrCat(parts) : kWhole);
     // Nothing to report: no split pays and none is pinned.
     if (best == 1 && parts == 1) continue;
     made.set_subject(operationsText(op.getOperation()));

@@ -19,7 +19,7 @@ namespace {
 /// Gain assumed for candidates that lose, with fusion::Merging::kWheneverPossible.
 constexpr double kNextToNothing = 1e-9;
 /// Fraction of all gains below which a difference is a rounding error.
-constexpr double kLeastTold = 1e-6;
+constexpr double kLeastReported = 1e-6;
 
 bool isRegion(const FusionCandidate& offer) { return offer.decision.kind() == kRegionChoice; }
 
@@ -32,7 +32,7 @@ class FusionChooser {
         taken_by_(groups.size(), -1),
         goes_on_(groups.size(), false) {
     for (const FusionCandidate& offer : offers_) {
-      if (!offer.wanted || isRegion(offer) || offer.pinned == kApart) continue;
+      if (!offer.eligible || isRegion(offer) || offer.pinned == kSeparate) continue;
       for (const int group : offer.groups) goes_on_[group] = goes_on_[group] || group != offer.groups.back();
     }
   }
@@ -40,16 +40,16 @@ class FusionChooser {
   /// Pinned candidates first, then those whose end no other one continues, then the waiting ones.
   std::vector<v1::Decision> run() {
     takePinned();
-    const fusion::Selection together = select(openOffers(std::nullopt));
+    const fusion::Selection together = select(openCandidates(std::nullopt));
     const double gain = takeBest(/*waiting=*/false) + takeBest(/*waiting=*/true);
     summarize(together, gain);
-    std::vector<bool> told = toTell();
+    std::vector<bool> reported = candidatesToReport();
     for (size_t i = 0; i < offers_.size(); ++i)
       // Texts are made before settle() moves operations.
-      if (told[i]) offers_[i].choice.set_subject(subjectOf(offers_[i]));
+      if (reported[i]) offers_[i].choice.set_subject(subjectOf(offers_[i]));
     std::vector<v1::Decision> decisions;
     for (size_t i = 0; i < offers_.size(); ++i)
-      if (told[i]) decisions.push_back(settle(static_cast<int>(i)));
+      if (reported[i]) decisions.push_back(settle(static_cast<int>(i)));
     if (summary_) decisions.push_back(*std::move(summary_));
     // Groups that were merged into another one are empty now.
     std::erase_if(groups_, [](const Group& group) { return group.ops.empty(); });
@@ -67,11 +67,11 @@ class FusionChooser {
 
   void takePinned();
   bool waits(const FusionCandidate& offer) const;
-  std::vector<int> openOffers(std::optional<bool> waiting) const;
+  std::vector<int> openCandidates(std::optional<bool> waiting) const;
   fusion::Selection select(const std::vector<int>& open) const;
   double takeBest(bool waiting);
   void summarize(const fusion::Selection& together, double gain);
-  std::vector<bool> toTell() const;
+  std::vector<bool> candidatesToReport() const;
   std::string subjectOf(const FusionCandidate& offer) const;
   std::string whyNot(const FusionCandidate& offer) const;
   void addPrices(int at, v1::Choice& made) const;
@@ -89,11 +89,12 @@ class FusionChooser {
 void FusionChooser::takePinned() {
   for (size_t i = 0; i < offers_.size(); ++i) {
     const FusionCandidate& offer = offers_[i];
-    if (!offer.wanted || offer.pinned != kFused) continue;
+    if (!offer.eligible || offer.pinned != kFused) continue;
     if (isFree(offer)) {
       take(static_cast<int>(i));
     } else {
-      choices_.refuse(offer.choice.kind(), offer.choice.place(), "a part of it belongs to another pinned one", kApart);
+      choices_.refuse(offer.choice.kind(), offer.choice.place(), "a part of it belongs to another pinned one",
+                      kSeparate);
     }
   }
 }
@@ -105,11 +106,11 @@ bool FusionChooser::waits(const FusionCandidate& offer) const {
 }
 
 /// Returns positions of candidates that are still available; with `waiting`, only those with waits() == *waiting.
-std::vector<int> FusionChooser::openOffers(std::optional<bool> waiting) const {
+std::vector<int> FusionChooser::openCandidates(std::optional<bool> waiting) const {
   std::vector<int> open;
   for (size_t i = 0; i < offers_.size(); ++i) {
     const FusionCandidate& offer = offers_[i];
-    if (offer.wanted && offer.pinned.empty() && isFree(offer) && (!waiting || waits(offer) == *waiting))
+    if (offer.eligible && offer.pinned.empty() && isFree(offer) && (!waiting || waits(offer) == *waiting))
       open.push_back(static_cast<int>(i));
   }
   return open;
@@ -124,7 +125,7 @@ fusion::Selection FusionChooser::select(const std::vector<int>& open) const {
 
 /// Takes the best selection and returns its gain.
 double FusionChooser::takeBest(bool waiting) {
-  const std::vector<int> open = openOffers(waiting);
+  const std::vector<int> open = openCandidates(waiting);
   const fusion::Selection best = select(open);
   for (const int taken : best.taken) take(open[taken]);
   return best.gain;
@@ -135,7 +136,7 @@ double FusionChooser::takeBest(bool waiting) {
 /// report.
 void FusionChooser::summarize(const fusion::Selection& together, double gain) {
   const double missed = together.gain + together.missed - gain;
-  if (missed <= kLeastTold * together.gain) return;
+  if (missed <= kLeastReported * together.gain) return;
   int taken = 0;
   for (size_t i = 0; i < offers_.size(); ++i)
     taken += static_cast<int>(offers_[i].pinned.empty() && isTaken(static_cast<int>(i)));
@@ -153,23 +154,23 @@ void FusionChooser::summarize(const fusion::Selection& together, double gain) {
 
 /// Selects the candidates to report. Of the forms of one site: the taken one, else the pinned one, else the best. Of
 /// other regions: those with the largest total gain besides the taken and reported ones.
-std::vector<bool> FusionChooser::toTell() const {
-  std::vector<bool> told(offers_.size(), false), covered(groups_.size(), false);
+std::vector<bool> FusionChooser::candidatesToReport() const {
+  std::vector<bool> reported(offers_.size(), false), covered(groups_.size(), false);
   std::vector<int> others;
   for (size_t i = 0; i < offers_.size();) {
     // The order of preference among the forms of a site.
     auto rank = [&](size_t at) {
       const FusionCandidate& offer = offers_[at];
-      return std::tuple(isTaken(static_cast<int>(at)), !offer.pinned.empty(), offer.wanted, offer.gain_us);
+      return std::tuple(isTaken(static_cast<int>(at)), !offer.pinned.empty(), offer.eligible, offer.gain_us);
     };
     size_t end = i, best = i;
-    for (; end < offers_.size() && offers_[end].site == offers_[i].site; ++end)
+    for (; end < offers_.size() && offers_[end].alternatives_id == offers_[i].alternatives_id; ++end)
       if (rank(end) > rank(best)) best = end;
     i = end;
     const bool taken = isTaken(static_cast<int>(best));
-    told[best] = !isRegion(offers_[best]) || taken || !offers_[best].pinned.empty();
-    if (!told[best]) others.push_back(static_cast<int>(best));
-    if (told[best] && isRegion(offers_[best]))
+    reported[best] = !isRegion(offers_[best]) || taken || !offers_[best].pinned.empty();
+    if (!reported[best]) others.push_back(static_cast<int>(best));
+    if (reported[best] && isRegion(offers_[best]))
       for (const int group : offers_[best].groups) covered[group] = true;
   }
   // Regions without a pin are many; reports only those that together gain most.
@@ -178,13 +179,13 @@ std::vector<bool> FusionChooser::toTell() const {
   for (const int other : others) {
     const FusionCandidate& offer = offers_[other];
     const bool eligible = std::ranges::none_of(
-        offer.groups, [&](int group) { return covered[group] || (!offer.wanted && taken_by_[group] >= 0); });
+        offer.groups, [&](int group) { return covered[group] || (!offer.eligible && taken_by_[group] >= 0); });
     if (!eligible) continue;
     left.push_back(other);
     regions.push_back({offer.groups, offer.decision.cost() - offer.decision.alternative_cost()});
   }
-  for (const int region : fusion::select(regions).taken) told[left[region]] = true;
-  return told;
+  for (const int region : fusion::select(regions).taken) reported[left[region]] = true;
+  return reported;
 }
 
 /// Call before selections are applied, which moves operations.
@@ -213,8 +214,8 @@ void FusionChooser::addPrices(int at, v1::Choice& made) const {
   made.set_subject(offer.choice.subject());
   made.set_error(offer.error);
   made.set_cost_us(isTaken(at) ? profit.fused_us() : profit.separate_us());
-  if (isTaken(at)) return addAlternative(made, kApart, profit.separate_us());
-  if (!offer.possible) return;
+  if (isTaken(at)) return addAlternative(made, kSeparate, profit.separate_us());
+  if (!offer.feasible) return;
   std::set<int> displaced;
   // The alternative price adds back the gain of the candidates that would be displaced.
   for (const int group : offer.groups)
@@ -230,11 +231,11 @@ v1::Decision FusionChooser::settle(int at) {
   FusionCandidate& offer = offers_[at];
   v1::Decision& decision = offer.decision;
   const bool taken = isTaken(at);
-  if (offer.wanted && !taken) decision.set_reason(absl::StrCat(decision.reason(), whyNot(offer)));
+  if (offer.eligible && !taken) decision.set_reason(absl::StrCat(decision.reason(), whyNot(offer)));
   if (offer.choice.kind().empty()) return decision;
-  offer.choice.set_choice(taken ? kFused : kApart);
+  offer.choice.set_choice(taken ? kFused : kSeparate);
   addPrices(at,
-            choices_.made(offer.choice.kind(), offer.choice.place(), offer.choice.choice(), offer.choice.refusal()));
+            choices_.record(offer.choice.kind(), offer.choice.place(), offer.choice.choice(), offer.choice.refusal()));
   if (!taken) return decision;
   decision.set_taken(true);
   const double apart = decision.cost();
@@ -256,19 +257,19 @@ std::vector<FusionCandidate> fusionCandidates(const std::vector<Group>& groups, 
   std::set<std::vector<int>> chains;
   for (const FusionCandidate& chain : offers)
     if (chain.decision.profit().fused_us() > 0) chains.insert(chain.groups);
-  int sites = offers.empty() ? 0 : offers.back().site + 1;
+  int ids = offers.empty() ? 0 : offers.back().alternatives_id + 1;
   for (FusionCandidate& moved : stageMovementCandidates(groups, chip, choices, merging)) {
-    moved.site += sites;
+    moved.alternatives_id += ids;
     offers.push_back(std::move(moved));
   }
-  sites = offers.empty() ? 0 : offers.back().site + 1;
+  ids = offers.empty() ? 0 : offers.back().alternatives_id + 1;
   for (FusionCandidate& region : regionCandidates(groups, chip, choices, merging, rows)) {
     if (chains.contains(region.groups)) {
       if (region.pinned == kFused)
-        choices.refuse(kRegionChoice, region.choice.place(), "a chain is priced for the same groups", kApart);
+        choices.refuse(kRegionChoice, region.choice.place(), "a chain is priced for the same groups", kSeparate);
       continue;
     }
-    region.site += sites;
+    region.alternatives_id += ids;
     offers.push_back(std::move(region));
   }
   return offers;

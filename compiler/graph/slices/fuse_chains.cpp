@@ -83,7 +83,7 @@ class ChainFinder {
   const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
   fusion::UnfusedTraffic alone_;
-  int site_ = 0;
+  int next_alternatives_id_ = 0;
   std::vector<FusionCandidate> offers_;
 };
 
@@ -165,7 +165,8 @@ v1::Decision ChainFinder::record(const Candidate& candidate) const {
 void ChainFinder::decline(const Candidate& candidate, std::string reason) {
   v1::Decision decision = record(candidate);
   decision.set_reason(std::move(reason));
-  offers_.push_back({.groups = candidate.groups, .site = site_++, .decision = std::move(decision)});
+  offers_.push_back(
+      {.groups = candidate.groups, .alternatives_id = next_alternatives_id_++, .decision = std::move(decision)});
 }
 
 /// Slices of rows would need the direct convolution: more arithmetic, to save at most one round trip of the
@@ -189,7 +190,8 @@ void ChainFinder::declineWinograd(const Candidate& candidate) {
       "slices, the convolutions would lose the %.1f us that it saves, and gain at most the %.1f us that what lies "
       "between takes to be written and read again",
       saved_by_blocks, between));
-  offers_.push_back({.groups = candidate.groups, .site = site_++, .decision = std::move(decision)});
+  offers_.push_back(
+      {.groups = candidate.groups, .alternatives_id = next_alternatives_id_++, .decision = std::move(decision)});
 }
 
 /// Returns everything that decides a chain, as text.
@@ -261,14 +263,14 @@ std::string whyApart(const absl::StatusOr<Decided>& decided) {
 
 /// Looks up the candidate's pin and code generation's refusal.
 void ChainFinder::ask(Candidate& candidate) {
-  candidate.place = choices_.place(kChainChoice, record(candidate).place());
+  candidate.place = choices_.nextPlace(kChainChoice, record(candidate).place());
   candidate.pinned = choices_.pinnedFusion(kChainChoice, candidate.place);
   candidate.refusal = choices_.refusal(kChainChoice, candidate.place);
   if (candidate.pinned == kFused && !candidate.refusal.empty()) refuse(candidate, candidate.refusal);
 }
 
 void ChainFinder::refuse(const Candidate& candidate, const std::string& why) {
-  choices_.refuse(kChainChoice, candidate.place, why, kApart);
+  choices_.refuse(kChainChoice, candidate.place, why, kSeparate);
 }
 
 /// A single slice would run on one core, so it does not count as possible.
@@ -312,10 +314,10 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   const fusion::ChainDecision& decision = decided.decision;
   FusionCandidate& offer = offers_.emplace_back();
   offer.groups = candidate.groups;
-  offer.site = site_;
+  offer.alternatives_id = next_alternatives_id_;
   offer.pinned = candidate.pinned;
-  offer.possible = can(candidate, decision);
-  offer.wanted = takes(candidate, decision);
+  offer.feasible = can(candidate, decision);
+  offer.eligible = takes(candidate, decision);
   offer.error = decision.least;
   offer.ends_in_normalized_rows = !links_.heavy(candidate.groups.back());
   offer.choice.set_kind(kChainChoice);
@@ -326,9 +328,9 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   shown.set_reason(decision.reason);
   if (!candidate.refusal.empty()) {
     shown.set_reason(absl::StrCat(decision.reason, "; not taken, as code generation refuses it: ", candidate.refusal));
-  } else if (!candidate.pinned.empty() && offer.wanted != (decision.fuse && isSliced(decision))) {
+  } else if (!candidate.pinned.empty() && offer.eligible != (decision.fuse && isSliced(decision))) {
     shown.set_reason(absl::StrCat(decision.reason, "; pinned"));
-  } else if (decision.fuse && !offer.wanted) {
+  } else if (decision.fuse && !offer.eligible) {
     shown.set_reason(absl::StrCat(decision.reason, ": ", kOneSlice));
   }
   const double fused = decision.slices ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
@@ -337,7 +339,7 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   profit.set_separate_us(apart);
   shown.set_cost(apart);
   shown.set_alternative_cost(fused);
-  if (!offer.wanted) return;
+  if (!offer.eligible) return;
   offer.gain_us = apart * (1 - decision.least) - fused;
   offer.merged.chain = tilingOf(decided);
   offer.merged.ops = std::move(decided.chain.ops);
@@ -359,7 +361,7 @@ bool ChainFinder::decide(Candidate candidate) {
   bool any = possible;
   for (Candidate& longer : withMovement(candidate)) {
     ask(longer);
-    if (candidate.pinned == kApart && longer.pinned.empty()) continue;
+    if (candidate.pinned == kSeparate && longer.pinned.empty()) continue;
     absl::StatusOr<Decided> other = price(longer);
     if (other.ok() && takes(longer, other->decision)) {
       offer(longer, *std::move(other));
@@ -372,7 +374,7 @@ bool ChainFinder::decide(Candidate candidate) {
   if (!fault.empty() && !any) {
     decline(candidate, fault);
   } else {
-    ++site_;
+    ++next_alternatives_id_;
   }
   return possible || even;
 }

@@ -123,7 +123,7 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
   for (Operation* op : groups_[group].ops) locations.push_back(op->getLoc());
   v1::Decision decision;
   decision.set_kind(kRepeatChoice);
-  decision.set_place(choices_.place(kRepeatChoice, nodeNames(locations)));
+  decision.set_place(choices_.nextPlace(kRepeatChoice, nodeNames(locations)));
   decision.set_unit("us");
   *decision.mutable_profit() = profitMessage(pair, most);
   const std::string pinned = choices_.pinnedFusion(kRepeatChoice, decision.place());
@@ -134,7 +134,7 @@ void Repeater::consider(int group, const std::vector<int>& readers) {
     absl::StrAppendFormat(&reason, "; where it lies it would lose %.1f us", -likely.seconds * 1e6);
   if (!pinned.empty() && decision.taken() != pays) absl::StrAppend(&reason, "; pinned");
   decision.set_reason(std::move(reason));
-  choices_.made(kRepeatChoice, decision.place(), decision.taken() ? kFused : kApart);
+  choices_.record(kRepeatChoice, decision.place(), decision.taken() ? kFused : kSeparate);
   decisions_.push_back(decision);
   if (!decision.taken()) return;
   // Each reader gets the operations in front of its own.

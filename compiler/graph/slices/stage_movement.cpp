@@ -198,7 +198,7 @@ void StageMovement::decline(const Surroundings& at, const std::string& reason) {
   if (at.before >= 0) offer.groups.push_back(at.before);
   offer.groups.push_back(at.stages);
   if (at.behind >= 0) offer.groups.push_back(at.behind);
-  offer.site = at.stages;
+  offer.alternatives_id = at.stages;
   offer.decision.set_kind(kChainChoice);
   offer.decision.set_place(namesOf(offer.groups));
   offer.decision.set_unit("us");
@@ -210,15 +210,15 @@ FusionCandidate StageMovement::offer(const Surroundings& at, const Form& form) {
   if (form.before) offer.groups.push_back(at.before);
   offer.groups.push_back(at.stages);
   if (form.behind) offer.groups.push_back(at.behind);
-  offer.site = at.stages;
+  offer.alternatives_id = at.stages;
   v1::Choice& choice = offer.choice;
   choice.set_kind(kChainChoice);
-  choice.set_place(choices_.place(kChainChoice, namesOf(offer.groups)));
+  choice.set_place(choices_.nextPlace(kChainChoice, namesOf(offer.groups)));
   choice.set_refusal(choices_.refusal(kChainChoice, choice.place()));
   offer.pinned = choices_.pinnedFusion(kChainChoice, choice.place());
-  offer.possible = choice.refusal().empty();
-  if (offer.pinned == kFused && !offer.possible)
-    choices_.refuse(kChainChoice, choice.place(), choice.refusal(), kApart);
+  offer.feasible = choice.refusal().empty();
+  if (offer.pinned == kFused && !offer.feasible)
+    choices_.refuse(kChainChoice, choice.place(), choice.refusal(), kSeparate);
 
   const Price price = this->price(at, form);
   const double apart = price.apart * 1e6, slices = price.slices * 1e6;
@@ -227,7 +227,7 @@ FusionCandidate StageMovement::offer(const Surroundings& at, const Form& form) {
   offer.gain_us = (apart * (1 - offer.error)) - slices;
   const bool pays = offer.gain_us > 0;
   // Pins and the test mode take what prices would not.
-  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
+  offer.eligible = offer.feasible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
   v1::Decision& decision = offer.decision;
   decision.set_kind(kChainChoice);
   decision.set_place(choice.place());
@@ -241,7 +241,7 @@ FusionCandidate StageMovement::offer(const Surroundings& at, const Form& form) {
       absl::StrFormat("what is moved %s the stages takes %.1f us in their slices of %d rows, in %s of its own %.1f us",
                       form.before && form.behind ? "before and behind" : (form.before ? "before" : "behind"), slices,
                       at.slice_rows, form.before && form.behind ? "steps" : "a step", apart);
-  if (!offer.possible) {
+  if (!offer.feasible) {
     absl::StrAppend(&reason, "; not taken, as code generation refuses it: ", choice.refusal());
   } else if (!offer.pinned.empty() && (offer.pinned == kFused) != pays) {
     absl::StrAppend(&reason, "; pinned");
@@ -278,9 +278,9 @@ void StageMovement::offerFormsOf(int stages) {
   std::vector<FusionCandidate> forms;
   for (const Form& form : {Form{true, true}, Form{false, true}, Form{true, false}})
     if ((!form.before || at.before >= 0) && (!form.behind || behind)) forms.push_back(offer(at, form));
-  const bool apart = std::ranges::count(forms, std::string(kApart), &FusionCandidate::pinned) > 0;
+  const bool apart = std::ranges::count(forms, std::string(kSeparate), &FusionCandidate::pinned) > 0;
   for (FusionCandidate& each : forms) {
-    each.wanted &= !apart || each.pinned == kFused;
+    each.eligible &= !apart || each.pinned == kFused;
     offers_.push_back(std::move(each));
   }
 }

@@ -141,7 +141,7 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
   }
   v1::Choice& choice = offer.choice;
   choice.set_kind(kRegionChoice);
-  choice.set_place(choices_.place(kRegionChoice, nodeNames(locations)));
+  choice.set_place(choices_.nextPlace(kRegionChoice, nodeNames(locations)));
   choice.set_refusal(choices_.refusal(kRegionChoice, choice.place()));
   offer.pinned = choices_.pinnedFusion(kRegionChoice, choice.place());
   v1::Decision& decision = offer.decision;
@@ -172,12 +172,12 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
   const bool pays = gain >= least && region.traffic_bytes < bytes;
   offer.gain_us = (apart * (1 - least) - region.seconds) * 1e6;
   absl::StatusOr<Group> group = merged(region, bytes);
-  offer.possible = group.ok() && choice.refusal().empty();
+  offer.feasible = group.ok() && choice.refusal().empty();
   offer.error = least;
-  offer.wanted = offer.possible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
-  if (!offer.possible && offer.pinned == kFused)
+  offer.eligible = offer.feasible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
+  if (!offer.feasible && offer.pinned == kFused)
     choices_.refuse(kRegionChoice, choice.place(),
-                    group.ok() ? choice.refusal() : std::string(group.status().message()), kApart);
+                    group.ok() ? choice.refusal() : std::string(group.status().message()), kSeparate);
   if (!group.ok()) {
     absl::StrAppend(&reason, ": ", group.status().message());
   } else if (!choice.refusal().empty()) {
@@ -207,7 +207,7 @@ std::vector<FusionCandidate> regionCandidates(const std::vector<Group>& groups, 
   for (const fusion::Region& region : fusion::possibleRegions(graph, chip, *levels)) {
     auto offer = pricer.offer(region);
     if (!offer) continue;
-    offer->site = static_cast<int>(offers.size());
+    offer->alternatives_id = static_cast<int>(offers.size());
     offers.push_back(*std::move(offer));
   }
   return offers;

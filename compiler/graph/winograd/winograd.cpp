@@ -13,8 +13,8 @@
 #include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/layout/channel_layout.h"
-#include "compiler/graph/layout/layout_prices.h"
-#include "compiler/graph/winograd/winograd_prices.h"
+#include "compiler/graph/layout/layout_cost.h"
+#include "compiler/graph/winograd/winograd_cost_model.h"
 #include "compiler/graph/winograd/winograd_selection.h"
 #include "compiler/target/dot_product.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -421,9 +421,9 @@ struct Way {
   std::string name;     ///< of the node
   std::string place;    ///< its name in pins
   std::string subject;  ///< its operations
-  bool winograd_candidates = false;
-  bool taken = false;            ///< in Winograd's domain
-  WinogradOutcome settled = {};  ///< outcome of the selection, if contested
+  bool is_contested = false;
+  bool taken = false;             ///< in Winograd's domain
+  WinogradOutcome selected = {};  ///< outcome of the selection, if contested
   const WinogradAlgorithm& algorithm() const { return winogradAlgorithms()[best]; }
   const WinogradCost& price() const { return all.prices[best]; }
 };
@@ -448,12 +448,12 @@ v1::Decision decisionFor(const Way& way, double missed_us) {
       static_cast<double>(algorithm.positions() * shape.blocks(algorithm.results)) /
           static_cast<double>(9 * shape.height * shape.width),
       price.transforms);
-  if (!way.settled.slices.empty())
-    absl::StrAppendFormat(&reason, "; directly it is part of %s, whose slices gain %.0f us", way.settled.slices,
-                          way.settled.gain_us);
-  if (way.winograd_candidates && way.taken)
+  if (!way.selected.slices.empty())
+    absl::StrAppendFormat(&reason, "; directly it is part of %s, whose slices gain %.0f us", way.selected.slices,
+                          way.selected.gain_us);
+  if (way.is_contested && way.taken)
     absl::StrAppend(&reason, "; slices that it could share with its neighbours gain less together");
-  if (way.winograd_candidates && missed_us > 0)
+  if (way.is_contested && missed_us > 0)
     absl::StrAppendFormat(&reason, "; another choice gains at most %.0f us more", missed_us);
   if (way.candidate.fewest < shape.batch)
     absl::StrAppendFormat(&reason,
@@ -492,7 +492,8 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
   // Direct convolutions of bf16 use an instruction that adds groups, if there is one.
   const double most = 1 - chip.costParameters().gains().winograd_share();
   const auto tiles = LayoutCost(chip).tilesOf(16);
-  const double faster = std::max(tiles ? tiles->speed : 1.0, static_cast<double>(groupOf(chip.dotProducts(), 16)));
+  const double faster =
+      std::max(tiles ? tiles->speed : 1.0, static_cast<double>(dotProductGroup(chip.dotProducts(), 16)));
   std::vector<Way> ways;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
     std::optional<Candidate> candidate = candidateOf(op);
@@ -502,7 +503,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
     way.candidate = *candidate;
     way.all = compare(*candidate, prices, isBf16Product(op) ? faster : 1);
     way.name = nameOf(op.getLoc());
-    way.place = choices.place(kAlgorithmChoice, way.name);
+    way.place = choices.nextPlace(kAlgorithmChoice, way.name);
     way.subject = operationsText(op.getOperation());
     const std::string pinned = choices.pinned(kAlgorithmChoice, way.place);
     const auto* wanted = llvm::find_if(algorithms, [&](const auto& algorithm) { return pinned == algorithm.name; });
@@ -514,8 +515,8 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
       choices.refuse(kAlgorithmChoice, way.place, "no such algorithm", acceptedAlgorithms());
     const bool pays = pinned.empty() && worst[way.best] < most * way.all.direct_worst;
     // If no slices with neighbours can gain as much, the convolution needs no selection.
-    way.winograd_candidates = pays && way.all.direct - slicesMayGain(*candidate, chip) < way.price().total();
-    way.taken = wanted != algorithms.end() || (pays && !way.winograd_candidates);
+    way.is_contested = pays && way.all.direct - slicesMayGain(*candidate, chip) < way.price().total();
+    way.taken = wanted != algorithms.end() || (pays && !way.is_contested);
   }
   return ways;
 }
@@ -535,19 +536,19 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
   std::vector<WinogradCandidate> winograd_candidates;
   for (Way& way : ways) {
     if (way.taken) rewrite(way);
-    if (!way.winograd_candidates) continue;
+    if (!way.is_contested) continue;
     open.push_back(&way);
     winograd_candidates.push_back({way.candidate.op, way.all.direct * (1 - error) - way.price().total()});
   }
-  const WinogradSelection settlement = settle(main, winograd_candidates, chip, choices, merging, rows);
-  for (auto [way, settled] : llvm::zip_equal(open, settlement.each)) {
-    way->settled = settled;
-    way->taken = settled.rewritten;
+  const WinogradSelection selection = selectWinogradForms(main, winograd_candidates, chip, choices, merging, rows);
+  for (auto [way, selected] : llvm::zip_equal(open, selection.each)) {
+    way->selected = selected;
+    way->taken = selected.rewritten;
     if (way->taken) rewrite(*way);
   }
   for (const Way& way : ways) {
-    report.decisions.push_back(decisionFor(way, settlement.missed_us));
-    v1::Choice& made = choices.made(kAlgorithmChoice, way.place, way.taken ? way.algorithm().name : kDirect);
+    report.decisions.push_back(decisionFor(way, selection.missed_us));
+    v1::Choice& made = choices.record(kAlgorithmChoice, way.place, way.taken ? way.algorithm().name : kDirect);
     made.set_subject(way.subject);
     addPrices(made, way.all, error);
   }

@@ -16,12 +16,13 @@ int groupOf(const std::vector<Group>& groups, mlir::Operation* op) {
 
 }  // namespace
 
-WinogradSelection settle(mlir::func::FuncOp main, const std::vector<WinogradCandidate>& winograd_candidates,
-                         const Chip& chip, const GraphChoices& choices, fusion::Merging merging,
-                         const UsedRowAnalysis* rows) {
-  WinogradSelection settlement;
-  settlement.each.resize(winograd_candidates.size());
-  if (winograd_candidates.empty()) return settlement;
+WinogradSelection selectWinogradForms(mlir::func::FuncOp main,
+                                      const std::vector<WinogradCandidate>& winograd_candidates, const Chip& chip,
+                                      const GraphChoices& choices, fusion::Merging merging,
+                                      const UsedRowAnalysis* rows) {
+  WinogradSelection selection;
+  selection.each.resize(winograd_candidates.size());
+  if (winograd_candidates.empty()) return selection;
   const std::vector<Group> groups = formGroups(main);
   std::vector<FusionCandidate> slices;
   if (merging != fusion::Merging::kNever) {
@@ -34,7 +35,7 @@ WinogradSelection settle(mlir::func::FuncOp main, const std::vector<WinogradCand
   // Pinned slices are settled, and so are their groups.
   std::vector<bool> pinned(groups.size(), false);
   for (const FusionCandidate& offer : slices)
-    if (offer.wanted && offer.pinned == kFused)
+    if (offer.eligible && offer.pinned == kFused)
       for (const int group : offer.groups) pinned[group] = true;
   const auto add = [&](const std::vector<int>& wanted, double gain_us, size_t position) {
     if (gain_us <= 0 || std::ranges::any_of(wanted, [&](int group) { return pinned[group]; })) return;
@@ -42,7 +43,7 @@ WinogradSelection settle(mlir::func::FuncOp main, const std::vector<WinogradCand
     from.push_back(static_cast<int>(position));
   };
   for (auto [position, offer] : llvm::enumerate(slices))
-    if (offer.wanted && offer.pinned.empty()) add(offer.groups, offer.gain_us, position);
+    if (offer.eligible && offer.pinned.empty()) add(offer.groups, offer.gain_us, position);
   std::vector<int> places(winograd_candidates.size());
   // Rewriting a convolution competes with all slices that contain it.
   for (auto [position, convolution] : llvm::enumerate(winograd_candidates)) {
@@ -51,19 +52,19 @@ WinogradSelection settle(mlir::func::FuncOp main, const std::vector<WinogradCand
   }
   // The best selection of offers that share no group.
   const fusion::Selection best = fusion::select(offers);
-  settlement.missed_us = best.missed;
+  selection.missed_us = best.missed;
   for (const int taken : best.taken) {
     // The first positions are slices, the others convolutions.
     if (from[taken] >= static_cast<int>(slices.size())) {
-      settlement.each[from[taken] - slices.size()].rewritten = true;
+      selection.each[from[taken] - slices.size()].rewritten = true;
       continue;
     }
     const FusionCandidate& offer = slices[from[taken]];
-    for (auto [place, settled] : llvm::zip_equal(places, settlement.each))
+    for (auto [place, outcome] : llvm::zip_equal(places, selection.each))
       if (llvm::is_contained(offer.groups, place))
-        settled.slices = offer.decision.place(), settled.gain_us = offer.gain_us;
+        outcome.slices = offer.decision.place(), outcome.gain_us = offer.gain_us;
   }
-  return settlement;
+  return selection;
 }
 
 }  // namespace tessera::compiler

@@ -38,8 +38,9 @@ struct WinogradSelection {
 /// do not exist yet; they are chosen after the rewrite (chooseFusions).
 ///
 /// Does not change `main` or `choices`.
-WinogradSelection settle(mlir::func::FuncOp main, const std::vector<WinogradCandidate>& winograd_candidates,
-                         const Chip& chip, const GraphChoices& choices, fusion::Merging merging,
-                         const UsedRowAnalysis* rows);
+WinogradSelection selectWinogradForms(mlir::func::FuncOp main,
+                                      const std::vector<WinogradCandidate>& winograd_candidates, const Chip& chip,
+                                      const GraphChoices& choices, fusion::Merging merging,
+                                      const UsedRowAnalysis* rows);
 
 }  // namespace tessera::compiler

@@ -9,7 +9,7 @@
 #include "compiler/graph/testing/model_builder.h"
 #include "compiler/graph/testing/plan_check.h"
 #include "compiler/graph/winograd/winograd_algorithm.h"
-#include "compiler/graph/winograd/winograd_prices.h"
+#include "compiler/graph/winograd/winograd_cost_model.h"
 
 namespace tessera::compiler {
 namespace {
@@ -184,7 +184,7 @@ TEST_F(BetweenPlanes, PinsAndRefusalsAreFollowed) {
   EXPECT_NE(chains(apart)[0].reason().find("; pinned"), std::string::npos) << chains(apart)[0].reason();
 
   options_.pins.clear();
-  options_.refused = [&](const PlannedGraph& graph) -> absl::StatusOr<std::vector<GraphChoices::Refused>> {
+  options_.find_refused = [&](const PlannedGraph& graph) -> absl::StatusOr<std::vector<GraphChoices::Refused>> {
     std::vector<GraphChoices::Refused> refused;
     for (const auto& [hash, choices] : graph.fused)
       for (const v1::Choice& choice : choices)
@@ -294,14 +294,14 @@ std::pair<v1::Decision, v1::Choice> settledOf(const v1::GraphReport& report) {
 TEST_F(PlanTest, SlicesAndWinogradsDomainAreOneChoice) {
   target_ = serverCore();
   target_.mutable_memory(1)->set_bandwidth_bytes_per_cycle(6);
-  const auto reportOf = [&](bool bottleneck, fusion::Merging chains) {
+  const auto reportOf = [&](bool bottleneck, fusion::Merging merging) {
     ModelBuilder b(context_);
     const int64_t channels = bottleneck ? 64 : 16;
     Value x = b.input({1, channels, 256, 256}), y = x;
     if (bottleneck) y = b.relu(b.conv(y, 16, {.kernel = 1}));
     y = b.relu(b.conv(y, 16, {.kernel = 3, .pad = 1}));
     y = b.relu(b.conv(y, channels, {.kernel = bottleneck ? 1 : 3, .pad = bottleneck ? 0 : 1}));
-    auto planned = planGraph(b.finish({y}), target_, {.chains = chains});
+    auto planned = planGraph(b.finish({y}), target_, {.merging = merging});
     EXPECT_TRUE(planned.ok()) << planned.status();
     return planned.ok() ? planned->plan.report() : v1::GraphReport();
   };

@@ -50,7 +50,7 @@ Heap::Element Heap::at(OpBuilder& b, Location loc, Slots slots, Value slot) cons
 Heap::Slots Heap::put(OpBuilder& b, Location loc, Slots slots, Value slot, Element element) const {
   const auto where = coordinates_(slot);
   return {mlir::tensor::InsertOp::create(b, loc, element.value, slots.first, where).getResult(),
-          mlir::tensor::InsertOp::create(b, loc, element.place, slots.second, where).getResult()};
+          mlir::tensor::InsertOp::create(b, loc, element.index, slots.second, where).getResult()};
 }
 
 Value Heap::less(const Scalars& s, Value x, Value y) const {
@@ -65,8 +65,8 @@ Value Heap::less(const Scalars& s, Value x, Value y) const {
 Value Heap::comesBefore(const Scalars& s, Element x, Element y) const {
   const auto [first, second] = order_.greatest ? std::pair(y.value, x.value) : std::pair(x.value, y.value);
   Value by_place =
-      s.as(v1::DATA_TYPE_I64).compare(order_.later_first ? Relation::kGreater : Relation::kLess, x.place, y.place);
-  // Equal values are ordered by place.
+      s.as(v1::DATA_TYPE_I64).compare(order_.later_first ? Relation::kGreater : Relation::kLess, x.index, y.index);
+  // Equal values are ordered by index.
   return s.logicalOr(less(s, first, second), s.logicalAnd(s.logicalNot(less(s, second, first)), by_place));
 }
 
@@ -103,12 +103,12 @@ Heap::Slots Heap::siftDown(OpBuilder& b, Location loc, Slots slots, Value slot, 
         const Element first = read(left), second = read(right);
         Value takes_right = s.logicalAnd(within(right), comesBefore(s, second, first));
         const Element child{s.select(takes_right, second.value, first.value),
-                            index.select(takes_right, second.place, first.place)};
+                            index.select(takes_right, second.index, first.index)};
         Value moves = s.logicalAnd(s.logicalAnd(now[3], within(left)), comesBefore(s, child, element));
         // Either the child moves up, or the element is stored here.
         const Slots next =
             put(inner, at_loc, here, now[2],
-                {s.select(moves, child.value, element.value), index.select(moves, child.place, element.place)});
+                {s.select(moves, child.value, element.value), index.select(moves, child.index, element.index)});
         Value below = arith::SelectOp::create(inner, at_loc, takes_right, right, left);
         Value hole = arith::SelectOp::create(inner, at_loc, moves, below, now[2]);
         scf::YieldOp::create(inner, at_loc, ValueRange{next.first, next.second, hole, moves});

@@ -17,7 +17,7 @@ class Heap {
     bool later_first = false;  ///< among equal values the greater index is first
   };
   struct Element {
-    mlir::Value value, place;  ///< `place`: the element's index, an i64
+    mlir::Value value, index;  ///< `index`: of the element in the tensor, an i64
   };
   /// The state of both tensors.
   using Slots = std::pair<mlir::Value, mlir::Value>;

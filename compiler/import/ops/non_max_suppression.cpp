@@ -177,7 +177,7 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
           // No more than the wanted number of each class.
           Value wanted = index.compare(Relation::kLess, index.sub(number, before), rounds);
           const Heap::Element best = heap.at(rb, rl, {r[2], r[3]}, zero);
-          const Box box = boxAt(e, rs, p, point[0], toIndex(rs, best.place));
+          const Box box = boxAt(e, rs, p, point[0], toIndex(rs, best.index));
           // A loop without iterations costs nothing once enough boxes are selected.
           Value last = arith::SelectOp::create(rb, rl, wanted, toIndex(rs, number), zero);
           auto look = scf::ForOp::create(rb, rl, toIndex(rs, before), last, one, truth.integer(0),
@@ -195,7 +195,7 @@ Results lowerNonMaxSuppression(Node& n, Emitter& e) {
           Value row = arith::MinUIOp::create(rb, rl, toIndex(rs, number),
                                              arith::ConstantIndexOp::create(rb, rl, static_cast<int64_t>(most) - 1));
           const Value entry[] = {arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[0]),
-                                 arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[1]), best.place};
+                                 arith::IndexCastOp::create(rb, rl, rb.getI64Type(), point[1]), best.index};
           for (int64_t k = 0; k < 3; ++k) {
             Value column = arith::ConstantIndexOp::create(rb, rl, k);
             Value old = e.extract(index, selected, {row, column});

@@ -33,7 +33,7 @@ Results reshapedByExtents(Node& n, Emitter& e, const Tensor& x, const Shape& sha
   if (!all.value) return kept;
   if (!n.sameExtent(whole.value, all.value)) {
     // If runs with other sizes are refused, the elements may stay in place: the case of windows without padding.
-    if (!n.sameForMultiples(whole.value, all.value, "the elements make up the new shape")) return kept;
+    if (!n.makeEqualForMultiples(whole.value, all.value, "the elements make up the new shape")) return kept;
     return n.opType() == "Flatten" ? lowerFlatten(n, e) : lowerReshape(n, e);
   }
   return {{reshapeDynamic(n, e, x, shape, sizes)}};

@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> lowerRolledLoop(Node& n, Emit
                       .carried = inputs.carried,
                       .stacked_reversed = llvm::SmallVector<bool>(inputs.scans, false),
                       // A short loop over constants is unrolled: it may fold to a constant that a shape needs.
-                      .written_out_of_constants = kMaxUnrolledOfConstants};
+                      .unrolled_if_constant = kMaxUnrolledOfConstants};
   // Constants need no operand: they are in the bound, or always true.
   if (inputs.trip_count && !inputs.trip_count->constant) request.trip_count = inputs.trip_count;
   if (inputs.condition && !inputs.condition->constant) request.condition = inputs.condition;
@@ -114,7 +114,7 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> lowerRolledScan(Node& n, Emit
                       .scanned = scanned,
                       .scanned_reversed = llvm::SmallVector<bool>(scanned_reversed.begin(), scanned_reversed.end()),
                       .stacked_reversed = llvm::SmallVector<bool>(stacked_reversed.begin(), stacked_reversed.end()),
-                      .written_out_of_constants = kMaxUnrolledOfConstants};
+                      .unrolled_if_constant = kMaxUnrolledOfConstants};
   const auto build = [&](Emitter&, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
     std::vector<Tensor> arguments = given.carried;
     arguments.insert(arguments.end(), given.parts.begin(), given.parts.end());

@@ -301,7 +301,7 @@ Results withBlockExtents(Node& n, Emitter& e, Tensor result, int64_t block, bool
     } else {
       const Tensor blocks = dividedExtent(e, size, block);
       if (!n.divides(block, extent) &&
-          !n.sameForMultiples(extent, multiplied(e, blocks, block).value, "the image can be cut in blocks")) {
+          !n.makeEqualForMultiples(extent, multiplied(e, blocks, block).value, "the image can be cut in blocks")) {
         return refuseExtent(n, 0, dim, "not every size of it can be cut in blocks");
       }
       setExtent(result, dim, blocks);

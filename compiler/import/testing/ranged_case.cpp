@@ -31,20 +31,20 @@ std::string bytesAt(const RangedInput& input, int64_t size, int64_t room) {
   const std::vector<int64_t> exact = shapeAt(input, size), shape = shapeAt(input, room);
   const auto elements = static_cast<size_t>(elementsOf(shape));
   std::vector<float> floats(elements, std::numeric_limits<float>::quiet_NaN());
-  std::vector<int64_t> places(elements, std::numeric_limits<int64_t>::max());
+  std::vector<int64_t> indices(elements, std::numeric_limits<int64_t>::max());
   for (int64_t i = 0; i < elementsOf(exact); ++i) {
     int64_t rest = i, to = 0, stride = 1;
     for (size_t d = shape.size(); d-- > 0; rest /= exact[d], stride *= shape[d]) to += rest % exact[d] * stride;
     floats[static_cast<size_t>(to)] =
         input.infinite ? std::numeric_limits<float>::infinity() : std::sin(static_cast<float>(i) * 1.7F);
-    places[static_cast<size_t>(to)] = i * 7 % 3;
+    indices[static_cast<size_t>(to)] = i * 7 % 3;
   }
-  return input.places ? bytesOf(places) : bytesOf(floats);
+  return input.indices ? bytesOf(indices) : bytesOf(floats);
 }
 
 ModelBuilder modelOf(const RangedCase& test) {
   ModelBuilder b(test.opset);
-  for (const RangedInput& input : test.inputs) b.input(input.name, input.shape, input.places ? kI64 : 1);
+  for (const RangedInput& input : test.inputs) b.input(input.name, input.shape, input.indices ? kI64 : 1);
   for (const std::string& output : test.outputs) b.output(output);
   test.nodes(b);
   return b;

@@ -13,7 +13,7 @@ constexpr int64_t kMost = 5;  ///< greatest size of the range
 struct RangedInput {
   std::string name;
   std::vector<int64_t> shape;  ///< -1: the range
-  bool places = false;         ///< the elements are indices: i64 from 0 to 2; otherwise f32
+  bool indices = false;        ///< the elements are indices: i64 from 0 to 2; otherwise f32
   bool infinite = false;       ///< every element outside of the padding is infinite
 };
 

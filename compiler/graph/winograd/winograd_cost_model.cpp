@@ -1,4 +1,4 @@
-#include "compiler/graph/winograd/winograd_prices.h"
+#include "compiler/graph/winograd/winograd_cost_model.h"
 
 #include <algorithm>
 

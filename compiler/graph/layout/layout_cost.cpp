@@ -1,4 +1,4 @@
-#include "compiler/graph/layout/layout_prices.h"
+#include "compiler/graph/layout/layout_cost.h"
 
 #include <algorithm>
 

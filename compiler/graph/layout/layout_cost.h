@@ -24,7 +24,7 @@ class LayoutCost {
   int64_t cube() const { return chip_.matrixChannels(); }
   /// Returns the number of neighbouring input channels of `bits` bits that a dot-product instruction sums in one lane
   /// (16: bf16); 1 without such an instruction.
-  int64_t groupOf(int bits) const { return std::max(1, compiler::groupOf(chip_.dotProducts(), bits)); }
+  int64_t dotProductGroup(int bits) const { return std::max(1, compiler::dotProductGroup(chip_.dotProducts(), bits)); }
 
   /// The input channels of `bits` bits that a tile instruction adds at once, and its operations relative to the
   /// operations of multiply-adds in the same time. None without such an instruction.
@@ -41,7 +41,7 @@ class LayoutCost {
     int64_t line = 1;       ///< output positions whose inputs are contiguous in NCHW: a row, or the plane
     int64_t steps = 1;      ///< length of the sum of one output: input channels times window taps
     int64_t stride = 1;     ///< between the inputs of neighbouring positions of a line
-    int64_t group = 1;      ///< see groupOf(); unrelated to convolution groups
+    int64_t group = 1;      ///< see dotProductGroup(); unrelated to convolution groups
     std::optional<Tiles> tiles;
   };
   /// Returns the cost of a convolution that writes `layout` and reads its best input layout.

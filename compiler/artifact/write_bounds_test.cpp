@@ -1,4 +1,4 @@
-#include "compiler/artifact/written_extents.h"
+#include "compiler/artifact/write_bounds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,16 +17,17 @@ class Reaches : public compiler::testing::StepOfRows {
   static void write(Walk& walk, int buffer, const std::vector<int64_t>& strides, int64_t offset = 0) {
     touch(walk, buffer, /*written=*/true, strides, offset);
   }
-  std::vector<WrittenExtent> written_extents() const { return writtenExtentsOf(plan_, step_, kernel_, grid_bounds()); }
+  std::vector<WriteBound> write_bounds() const { return writeBoundsOf(plan_, step_, kernel_, grid_bounds()); }
   /// Bytes that a run of n rows writes.
   int64_t written(int64_t n) const {
-    const std::vector<Cut> all = grid_bounds();
+    const std::vector<GridBound> all = grid_bounds();
     int64_t end = 0;
-    for (const WrittenExtent& reach : writtenExtentsOf(plan_, step_, kernel_, all)) {
-      int64_t own = reach.base;
-      for (const WrittenExtent::Term& term : reach.terms) {
-        const Cut& cut = all[static_cast<size_t>(term.cut)];
-        const int64_t k = std::min(cut.count, (n * cut.numerator + cut.denominator - 1) / cut.denominator + cut.slack);
+    for (const WriteBound& bound : writeBoundsOf(plan_, step_, kernel_, all)) {
+      int64_t own = bound.base;
+      for (const WriteBound::Term& term : bound.terms) {
+        const GridBound& grid = all[static_cast<size_t>(term.grid_bound)];
+        const int64_t k =
+            std::min(grid.count, (n * grid.numerator + grid.denominator - 1) / grid.denominator + grid.slack);
         own += std::min(term.most, term.bytes * ((k * term.numerator + term.denominator - 1) / term.denominator));
       }
       end = std::max(end, own);
@@ -38,8 +39,8 @@ class Reaches : public compiler::testing::StepOfRows {
 TEST_F(Reaches, TilesOfRowsReachAsFarAsTheirLastRow) {
   // [columns in halves][rows by 6], the last tile of 4
   write(walk(phase(6), {16, 10, 7}, {{1, 5, 2}, {0, 6, 3}}), 1, {10, 1, 0});
-  EXPECT_THAT(written_extents(),
-              ElementsAre(WrittenExtent{.operand = 1, .base = 0, .terms = {{.cut = 0, .bytes = 240, .most = 640}}}));
+  EXPECT_THAT(write_bounds(), ElementsAre(WriteBound{
+                                  .operand = 1, .base = 0, .terms = {{.grid_bound = 0, .bytes = 240, .most = 640}}}));
   EXPECT_EQ(written(1), 240);
   EXPECT_EQ(written(7), 480);
   EXPECT_EQ(written(13), 640);
@@ -79,8 +80,8 @@ TEST_F(Reaches, TwoRangesReachAsFarAsBothLetThem) {
     entry.set_stride(2);  // [16, 5, 2]
   }
   write(walk(phase(80), {16, 5, 2}, {{0, 1, 16}, {1, 1, 5}}), 1, {10, 2, 1});
-  ASSERT_EQ(written_extents().size(), 1U);
-  ASSERT_EQ(written_extents()[0].terms.size(), 2U);
+  ASSERT_EQ(write_bounds().size(), 1U);
+  ASSERT_EQ(write_bounds()[0].terms.size(), 2U);
   EXPECT_EQ(written(1), 8);
   EXPECT_EQ(written(3), 2 * 40 + 2 * 8 + 8);  // 3 of both
   EXPECT_EQ(written(16), 640);
@@ -90,13 +91,13 @@ TEST_F(Reaches, APhaseThatIsNotCutMayWriteAll) {
   write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   write(walk(phase(10), {16, 10}, {{1, 1, 10}}), 1, {10, 1});
   ASSERT_EQ(grid_bounds().size(), 1U);
-  EXPECT_THAT(written_extents(), IsEmpty());
+  EXPECT_THAT(write_bounds(), IsEmpty());
 }
 
 TEST_F(Reaches, APhaseOfWhichNothingIsKnownMayWriteAll) {
   write(walk(phase(16), {16, 10}, {{0, 1, 16}}), 1, {10, 1});
   phase(3);
-  EXPECT_THAT(written_extents(), IsEmpty());
+  EXPECT_THAT(write_bounds(), IsEmpty());
 }
 
 TEST_F(Reaches, APhaseThatWritesNoResultIsInNobodysWay) {
