@@ -154,7 +154,7 @@ std::string pinsText(const v1::CompileSpec& spec) {
   return digest.empty() ? "none" : absl::StrCat(pinUseOf(spec), " ", digest.substr(0, 12));
 }
 
-v1::CompileOptions optionsOf(const v1::CompileSpec& spec) {
+v1::CompileOptions canonicalOptions(const v1::CompileSpec& spec) {
   v1::CompileOptions options = spec.options();
   if (options.opt_level() == 0) {
     options.set_opt_level(2);  // the default, made explicit, so that both spellings have one key
@@ -167,7 +167,7 @@ v1::CompileOptions optionsOf(const v1::CompileSpec& spec) {
 }
 
 std::string optionsText(const v1::CompileSpec& spec) {
-  const v1::CompileOptions options = optionsOf(spec);
+  const v1::CompileOptions options = canonicalOptions(spec);
   return absl::StrCat(
       "opt_level=", options.opt_level(), options.verify() ? " verify" : "",
       options.precision() == v1::CompileOptions::BF16 ? " precision=bf16" : "",
@@ -186,7 +186,7 @@ void forEachPart(const std::string& project, const v1::CompileSpec& spec, const 
   use("dimensions", hashOf(sorted(spec.dimensions())), [&] { return textOf(sorted(spec.dimensions())); });
   use("specializations", specializationsHash(spec), [&] { return specializationsText(spec); });
   use("fixed_inputs", fixedInputsHash(spec), [&] { return fixedInputsText(spec); });
-  use("options", sha256Hex(canonicalBytes(optionsOf(spec))), [&] { return optionsText(spec); });
+  use("options", sha256Hex(canonicalBytes(canonicalOptions(spec))), [&] { return optionsText(spec); });
   use("pins", pinsHash(spec), [&] { return pinsText(spec); });
   use("external_data", externalDataHash(spec), [&] { return absl::StrCat(spec.external_data().size(), " files"); });
   use("compiler", sha256Hex(compiler_version), [&] { return compiler_version; });

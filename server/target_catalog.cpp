@@ -27,7 +27,7 @@ absl::Status unknownTarget(const std::string& field, const std::string& name) {
   return failureStatus(failure);
 }
 
-v1::GetTargetResponse describe(const std::string& project, const v1::Target& target) {
+v1::GetTargetResponse targetResponse(const std::string& project, const v1::Target& target) {
   v1::GetTargetResponse response;
   *response.mutable_target() = target;
   response.set_builtin(compiler::findBuiltinTarget(target.name()) != nullptr);
@@ -79,7 +79,7 @@ absl::StatusOr<v1::GetTargetResponse> TargetCatalog::get(const std::string& proj
     return unknownTarget("name", name);
   }
   TESSERA_ASSIGN_OR_RETURN(const std::shared_ptr<const v1::Target> target, find(project, name));
-  return describe(project, *target);
+  return targetResponse(project, *target);
 }
 
 absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQuery& query) {
@@ -87,7 +87,7 @@ absl::StatusOr<v1::ListTargetsResponse> TargetCatalog::list(const storage::ListQ
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(const storage::Page<storage::StoredTarget> page, reader.listTargets(query));
     for (const storage::StoredTarget& stored : page.items) {
-      *response.add_targets() = describe(stored.project, stored.target);
+      *response.add_targets() = targetResponse(stored.project, stored.target);
     }
     response.set_next_page_token(page.next_page_token);
     return absl::OkStatus();

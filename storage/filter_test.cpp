@@ -24,8 +24,8 @@ std::vector<Value> valuesOf(const std::string& filter) {
 }
 
 TEST(Filter, BecomesASqlConditionWithParameters) {
-  EXPECT_EQ(sqlOf(""), "1");
-  EXPECT_EQ(sqlOf("  "), "1");
+  EXPECT_EQ(sqlOf(""), "true");
+  EXPECT_EQ(sqlOf("  "), "true");
   EXPECT_EQ(sqlOf("name=resnet"), "name = ?");
   EXPECT_EQ(sqlOf("request_id=r"), "(request_id = ? AND request_id <> '')");
   EXPECT_EQ(sqlOf("request_id=\"\""), "request_id = ?");

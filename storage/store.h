@@ -169,6 +169,7 @@ struct LiveJobs {
 struct Notice {
   int tasks_ready = 0;  ///< number of additional workers that could get a task
   std::set<std::string> changed_jobs = {};
+  bool missed = false;  ///< notices of other servers were lost: anything may have changed
 };
 
 /// Read operations. Inside a transaction they see its own writes. Getters of one item return NOT_FOUND if it does not

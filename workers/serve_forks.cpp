@@ -22,7 +22,7 @@ namespace {
 constexpr int kSocket = 3;
 constexpr int kReport = 4;  // descriptor assigned by setUpChild()
 
-Pipe openPipe() {
+Pipe openPipeOrExit() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) _exit(kTaskCannotStart);
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
@@ -98,8 +98,8 @@ std::vector<std::string> serveForks(const std::string& build) {
     _exit(kTaskCannotStart);
   }
   while (auto received = receiveForkRequest(kSocket)) {
-    Pipe reaped = openPipe();
-    Pipe made = openPipe();
+    Pipe reaped = openPipeOrExit();
+    Pipe made = openPipeOrExit();
     // vfork() shares this process's memory, which the child leaves unchanged. Copying a compiler's page tables for a
     // process that only makes two others would cost as much as one of them. This process is suspended until the child
     // exits.

@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/descriptor.h"
+#include "compiler/artifact/internal_failure.h"
 #include "compiler/artifact/link.h"
 #include "compiler/artifact/zip_writer.h"
 #include "compiler/runtime/artifact_reader.h"
@@ -18,7 +19,6 @@
 #include "llvm/Support/MathExtras.h"
 #include "proto/messages/deterministic_bytes.h"
 #include "proto/messages/element_size.h"
-#include "proto/messages/failure.h"
 #include "proto/messages/plan_loops.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
@@ -29,8 +29,6 @@ namespace {
 constexpr uint32_t kPage = 4096;  // code and weights are mapped from the file
 constexpr int32_t kFormatVersion = 1;
 constexpr char kScalarLoops[] = "scalar-loops";
-
-absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
 
 /// A temporary folder that the destructor removes.
 class ScratchFolder {
@@ -44,7 +42,7 @@ class ScratchFolder {
     std::filesystem::remove_all(path_, ignored);
   }
   absl::Status status() const {
-    return error_ ? internal(absl::StrCat("cannot create ", path_, ": ", error_.message())) : absl::OkStatus();
+    return error_ ? internalFailure(absl::StrCat("cannot create ", path_, ": ", error_.message())) : absl::OkStatus();
   }
   const std::string& path() const { return path_; }
 
@@ -61,7 +59,7 @@ absl::StatusOr<std::vector<const v1::BuiltObject*>> objectsInOrder(const Assembl
   for (const v1::Workload& workload : request.plan.workloads()) {
     const auto found = by_hash.find(workload.hash());
     if (found == by_hash.end()) {
-      return internal(
+      return internalFailure(
           absl::StrCat("no object was given for workload ", workload.hash(), " (", workload.summary(), ")"));
     }
     ordered.push_back(found->second);
@@ -192,7 +190,7 @@ absl::StatusOr<std::string> jsonText(const v1::Manifest& manifest) {
   options.preserve_proto_field_names = true;
   std::string text;
   const auto status = google::protobuf::util::MessageToJsonString(manifest, &text, options);
-  if (!status.ok()) return internal(absl::StrCat("the manifest has no JSON form: ", status.ToString()));
+  if (!status.ok()) return internalFailure(absl::StrCat("the manifest has no JSON form: ", status.ToString()));
   return text;
 }
 
@@ -200,15 +198,15 @@ absl::Status checkWeights(const AssembleRequest& request) {
   const int64_t expected = request.plan.weights_bytes();
   if (request.weights_path.empty()) {
     return expected == 0 ? absl::OkStatus()
-                         : internal(absl::StrCat("the plan has ", expected,
-                                                 " bytes of weights, "
-                                                 "no weights file was given"));
+                         : internalFailure(absl::StrCat("the plan has ", expected,
+                                                        " bytes of weights, "
+                                                        "no weights file was given"));
   }
   std::error_code error;
   const auto size = std::filesystem::file_size(request.weights_path, error);
-  if (error) return internal(absl::StrCat("cannot read ", request.weights_path, ": ", error.message()));
+  if (error) return internalFailure(absl::StrCat("cannot read ", request.weights_path, ": ", error.message()));
   if (size == static_cast<uintmax_t>(expected)) return absl::OkStatus();
-  return internal(absl::StrCat("the weights file has ", size, " bytes, the plan expects ", expected));
+  return internalFailure(absl::StrCat("the weights file has ", size, " bytes, the plan expects ", expected));
 }
 
 /// The plan as stored: with the results of verifying its kernels.
@@ -261,7 +259,7 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
 absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   TESSERA_RETURN_IF_ERROR(checkWeights(request));
   if (!request.after_weights_path.empty() && (request.weights_sha256.empty() || request.plan.weights_bytes() == 0)) {
-    return internal("only weights whose digest is known can stay apart");
+    return internalFailure("only weights whose digest is known can stay apart");
   }
   TESSERA_ASSIGN_OR_RETURN(auto built, objectsInOrder(request));
   const ScratchFolder folder(request.artifact_path + ".link");
@@ -278,7 +276,7 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   std::error_code error;
   if (!behind.empty()) std::filesystem::rename(behind, request.after_weights_path, error);
   if (!error) std::filesystem::rename(unfinished, request.artifact_path, error);
-  if (error) return internal(absl::StrCat("cannot create ", request.artifact_path, ": ", error.message()));
+  if (error) return internalFailure(absl::StrCat("cannot create ", request.artifact_path, ": ", error.message()));
   return manifest;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/artifact/grid_bounds.h"
+#include "compiler/artifact/internal_failure.h"
 #include "compiler/artifact/write_bounds.h"
 #include "compiler/codegen/target_machine.h"
 #include "compiler/runtime/module_abi.h"
@@ -17,7 +18,6 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "proto/messages/element_size.h"
-#include "proto/messages/failure.h"
 #include "proto/messages/plan_loops.h"
 #include "proto/support/status_macros.h"
 
@@ -26,8 +26,6 @@ namespace {
 
 using llvm::Constant;
 using llvm::ConstantInt;
-
-absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
 
 /// Builds the structs of module_abi.h as constants, member by member in the order of that header. LLVM's natural struct
 /// alignment equals that of the C ABI on every supported target.
@@ -308,11 +306,12 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
   for (int s = 0; s < plan.steps_size(); ++s) {
     const v1::Step& step = plan.steps(s);
     if (step.workload() < 0 || step.workload() >= workloads) {
-      return internal(absl::StrCat(where, "steps[", s, "].workload is ", step.workload(), " of ", workloads));
+      return internalFailure(absl::StrCat(where, "steps[", s, "].workload is ", step.workload(), " of ", workloads));
     }
     for (int32_t index : step.operands()) {
       if (index < 0 || index >= plan.buffers_size()) {
-        return internal(absl::StrCat(where, "steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
+        return internalFailure(
+            absl::StrCat(where, "steps[", s, "] refers to buffer ", index, " of ", plan.buffers_size()));
       }
     }
     for (const v1::Step::Rows& rows : step.rows()) {
@@ -321,7 +320,7 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
       const bool good = std::ranges::all_of(rows.dimensions(), [&](int32_t d) { return d >= 0 && d < positions; });
       if (rows.operand() < 0 || rows.operand() >= step.operands_size() || !good || rows.dimensions().empty() ||
           rows.stride() < 1 || rows.count() < 0 || rows.slack() < 0) {
-        return internal(absl::StrCat(where, "steps[", s, "] has rows of no operand or dimension"));
+        return internalFailure(absl::StrCat(where, "steps[", s, "] has rows of no operand or dimension"));
       }
     }
   }
@@ -329,25 +328,26 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
     bool good = input.bounded_dims_size() == input.bounded_by_size();
     for (int32_t dim : input.bounded_dims()) good &= dim >= 0 && dim < input.shape_size();
     for (int32_t dimension : input.bounded_by()) good &= dimension >= 0 && dimension < plan.dimensions_size();
-    if (!good) return internal(absl::StrCat(where, "input '", input.name(), "' is bounded by no dimension"));
+    if (!good) return internalFailure(absl::StrCat(where, "input '", input.name(), "' is bounded by no dimension"));
   }
   for (const v1::Buffer& buffer : plan.buffers()) {
     if (plan.arena().empty() || buffer.kind() != v1::Buffer::ARENA) continue;
     if (buffer.index() < 0 || buffer.index() >= plan.arena_size())
-      return internal(absl::StrCat(where, "a buffer lies in place ", buffer.index(), " of ", plan.arena_size()));
+      return internalFailure(absl::StrCat(where, "a buffer lies in place ", buffer.index(), " of ", plan.arena_size()));
   }
   for (const v1::RuntimeExtent& extent : plan.runtime_extents()) {
     if (extent.buffer() < 0 || extent.buffer() >= plan.buffers_size()) {
-      return internal(absl::StrCat(where, "an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
+      return internalFailure(
+          absl::StrCat(where, "an extent refers to buffer ", extent.buffer(), " of ", plan.buffers_size()));
     }
   }
   const v1::RunFaults& faults = plan.run_faults();
   if (faults.messages_size() > 0 && (faults.buffer() < 0 || faults.buffer() >= plan.buffers_size()))
-    return internal(
+    return internalFailure(
         absl::StrCat(where, "errors of runs refer to buffer ", faults.buffer(), " of ", plan.buffers_size()));
   for (const v1::RefusedSizes& sizes : plan.refused_sizes()) {
     if (sizes.dimension() < 0 || sizes.dimension() >= plan.dimensions_size()) {
-      return internal(
+      return internalFailure(
           absl::StrCat(where, "sizes are refused of dimension ", sizes.dimension(), " of ", plan.dimensions_size()));
     }
   }
@@ -355,9 +355,9 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
 }
 
 absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
-  if (kernels != static_cast<size_t>(plan.workloads_size())) return internal("not one kernel for each workload");
+  if (kernels != static_cast<size_t>(plan.workloads_size())) return internalFailure("not one kernel for each workload");
   if (plan.variants_size() >= TESSERA_MAX_VARIANTS) {
-    return internal(absl::StrCat(plan.variants_size() + 1, " variants; at most ", TESSERA_MAX_VARIANTS));
+    return internalFailure(absl::StrCat(plan.variants_size() + 1, " variants; at most ", TESSERA_MAX_VARIANTS));
   }
   TESSERA_RETURN_IF_ERROR(checkSteps(plan, plan.workloads_size(), ""));
   if (absl::Status status = checkSteps(plan.preparation(), plan.workloads_size(), "preparation."); !status.ok())
@@ -366,7 +366,7 @@ absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
     const v1::Plan& variant = plan.variants(i);
     const std::string where = absl::StrCat("variants[", i, "].");
     if (variant.inputs_size() != plan.inputs_size() || variant.outputs_size() != plan.outputs_size()) {
-      return internal(absl::StrCat(where, "inputs or outputs are not as many as the plan's"));
+      return internalFailure(absl::StrCat(where, "inputs or outputs are not as many as the plan's"));
     }
     TESSERA_RETURN_IF_ERROR(checkSteps(variant, plan.workloads_size(), where));
   }
@@ -394,7 +394,8 @@ absl::StatusOr<std::string> emitDescriptor(const v1::Plan& plan, const std::vect
 
   std::string problem;
   llvm::raw_string_ostream problem_stream(problem);
-  if (llvm::verifyModule(module, &problem_stream)) return internal("the module's tables do not verify: " + problem);
+  if (llvm::verifyModule(module, &problem_stream))
+    return internalFailure("the module's tables do not verify: " + problem);
   return objectOf(module, *machine);
 }
 

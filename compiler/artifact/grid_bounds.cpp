@@ -12,9 +12,9 @@
 namespace tessera::compiler {
 namespace {
 
-using Walk = v1::KernelInfo::Walk;
+using WalkInfo = v1::KernelInfo::Walk;
 
-constexpr int64_t kMostFactor = int64_t{1} << 46;  // bound of a count's factors that the runtime accepts
+constexpr int64_t kMaxCountFactor = int64_t{1} << 46;  // bound of a count's factors that the runtime accepts
 
 int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -60,10 +60,10 @@ class RowsOfBuffers {
   }
 
   /// Infers the rows of temporaries that the walk writes row by row from buffers with rows.
-  void learn(const Walk& walk) {
-    for (const Walk::Touch& written : walk.touches()) {
+  void learn(const WalkInfo& walk) {
+    for (const WalkInfo::Touch& written : walk.touches()) {
       if (!written.written() || written.buffer() >= 0 || of(written.buffer()).bytes > 0) continue;
-      for (const Walk::Touch& read : walk.touches()) {
+      for (const WalkInfo::Touch& read : walk.touches()) {
         if (read.written() || of(read.buffer()).bytes == 0) continue;
         RowsOfBuffer rows = of(read.buffer());
         rows.bytes = bytesBy(walk, read, written);
@@ -75,7 +75,7 @@ class RowsOfBuffers {
   }
 
   /// Whether iteration i of `loop` touches no byte of a row before floor(i * its stride / the row's bytes).
-  bool ascends(const Walk& walk, const Walk::Touch& touch, int loop) const {
+  bool ascends(const WalkInfo& walk, const WalkInfo::Touch& touch, int loop) const {
     const RowsOfBuffer rows = of(touch.buffer());
     const int64_t whole = rows.all(), step = touch.strides(loop);
     return rows.bytes > 0 && step > 0 && step % whole != 0 && within(walk, touch, whole, -1) < whole;
@@ -84,7 +84,7 @@ class RowsOfBuffers {
  private:
   /// The last byte within `whole` that the touch reaches, over all loops except `except` and those that move by
   /// multiples of `whole`; `whole` if it goes backwards.
-  static int64_t within(const Walk& walk, const Walk::Touch& touch, int64_t whole, int except) {
+  static int64_t within(const WalkInfo& walk, const WalkInfo::Touch& touch, int64_t whole, int except) {
     if (touch.offset() < 0) return whole;
     int64_t last = touch.offset() % whole;
     for (int loop = 0; loop < touch.strides_size(); ++loop) {
@@ -96,7 +96,7 @@ class RowsOfBuffers {
 
   /// The loop that alone walks all rows of a buffer, while all other loops stay within one of its iterations or one
   /// row; -1: none.
-  static int rowLoop(const Walk& walk, const Walk::Touch& touch, const RowsOfBuffer& rows) {
+  static int rowLoop(const WalkInfo& walk, const WalkInfo::Touch& touch, const RowsOfBuffer& rows) {
     const int64_t row = rows.bytes;
     for (int loop = 0; loop < touch.strides_size(); ++loop) {
       const int64_t step = touch.strides(loop);
@@ -108,7 +108,7 @@ class RowsOfBuffers {
   }
 
   /// Bytes of a row in the written buffer, if the walk maps the rows it reads to rows it writes; otherwise 0.
-  int64_t bytesBy(const Walk& walk, const Walk::Touch& read, const Walk::Touch& written) const {
+  int64_t bytesBy(const WalkInfo& walk, const WalkInfo::Touch& read, const WalkInfo::Touch& written) const {
     RowsOfBuffer rows = of(read.buffer());
     const int loop = rowLoop(walk, read, rows);
     if (loop < 0) return 0;
@@ -155,11 +155,11 @@ Steps stepsOf(const RowsOfBuffer& rows, int64_t most, int64_t step) {
           .slack = ceilDiv((rows.slack + (exact ? 0 : 1)) * rows.bytes, step)};
 }
 
-std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows) {
+std::vector<Candidate> candidatesOf(const WalkInfo& walk, const RowsOfBuffers& rows) {
   std::vector<Candidate> candidates;
   std::vector<int> seen;
   for (int l = 0; l < walk.levels_size(); ++l) {
-    const Walk::Level& level = walk.levels(l);
+    const WalkInfo::Level& level = walk.levels(l);
     if (std::find(seen.begin(), seen.end(), level.loop()) != seen.end()) continue;  // its block level came before
     seen.push_back(level.loop());
     if (level.count() < 2) continue;
@@ -167,7 +167,7 @@ std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows)
     for (int other = 0; other < walk.levels_size(); ++other)
       if (other != l) (other < l ? candidate.outer : candidate.inner) *= walk.levels(other).count();
     bool writes = false, good = true;
-    for (const Walk::Touch& touch : walk.touches()) {
+    for (const WalkInfo::Touch& touch : walk.touches()) {
       if (!touch.written()) continue;
       good &= rows.ascends(walk, touch, level.loop());
       if (!good) break;
@@ -183,16 +183,16 @@ std::vector<Candidate> candidatesOf(const Walk& walk, const RowsOfBuffers& rows)
   return candidates;
 }
 
-int64_t pointsOf(const Walk& walk) {
+int64_t pointsOf(const WalkInfo& walk) {
   int64_t points = 1;
-  for (const Walk::Level& level : walk.levels()) points *= level.count();
+  for (const WalkInfo::Level& level : walk.levels()) points *= level.count();
   return points;
 }
 
 std::optional<GridBound> gridBoundOf(const v1::KernelInfo::Phase& phase, const RowsOfBuffers& rows) {
   std::vector<std::vector<Candidate>> candidates;
   bool same_grid = true;
-  for (const Walk& walk : phase.walks()) {
+  for (const WalkInfo& walk : phase.walks()) {
     candidates.push_back(candidatesOf(walk, rows));
     if (candidates.back().empty()) return std::nullopt;
     same_grid &= pointsOf(walk) == phase.grid();
@@ -221,7 +221,7 @@ std::optional<GridBound> gridBoundOf(const v1::KernelInfo::Phase& phase, const R
   GridBound bound{.count = phase.grid(), .numerator = 0};
   for (const auto& each : candidates) {
     const Candidate& first = each[0];
-    if (first.outer != 1 || first.numerator > kMostFactor / phase.grid()) return std::nullopt;
+    if (first.outer != 1 || first.numerator > kMaxCountFactor / phase.grid()) return std::nullopt;
     raise(bound, {.numerator = phase.grid() * first.numerator,
                   .denominator = first.count * first.denominator,
                   .slack = ceilDiv(phase.grid() * (first.slack * first.denominator + first.denominator - 1),
@@ -240,9 +240,9 @@ std::vector<GridBound> gridBoundsOf(const v1::Plan& plan, const v1::Step& step, 
     RowsOfBuffers rows(plan, step, ranges);
     if (!rows.coversResults(kernel.num_results())) continue;
     for (int p = 0; p < kernel.phases_size(); ++p) {
-      for (const Walk& walk : kernel.phases(p).walks()) rows.learn(walk);
+      for (const WalkInfo& walk : kernel.phases(p).walks()) rows.learn(walk);
       std::optional<GridBound> bound = gridBoundOf(kernel.phases(p), rows);
-      if (!bound || bound->numerator > kMostFactor / rows.most() || bound->denominator > kMostFactor) continue;
+      if (!bound || bound->numerator > kMaxCountFactor / rows.most() || bound->denominator > kMaxCountFactor) continue;
       bound->phase = p;
       bound->ranges = ranges;
       grid_bounds.push_back(*bound);

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/artifact/internal_failure.h"
 #include "lld/Common/Driver.h"
 #include "llvm/Support/raw_ostream.h"
-#include "proto/messages/failure.h"
 #include "proto/support/io_failure.h"
 #include "proto/support/status_macros.h"
 
@@ -21,8 +21,6 @@ LLD_HAS_DRIVER(elf)
 
 namespace tessera::compiler {
 namespace {
-
-absl::Status internal(const std::string& message) { return failureStatus(v1::Failure::INTERNAL, message); }
 
 absl::Status writeFile(const std::string& path, const std::string& contents) {
   errno = 0;
@@ -106,15 +104,15 @@ absl::StatusOr<std::string> linkShared(const std::vector<std::string>& objects, 
   static std::mutex mutex;
   static bool broken = false;
   const std::lock_guard lock(mutex);
-  if (broken) return internal("lld failed before and cannot be used again in this process");
+  if (broken) return internalFailure("lld failed before and cannot be used again in this process");
   std::string output, errors;
   llvm::raw_string_ostream output_stream(output), error_stream(errors);
   const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
   const lld::Result result = lld::lldMain(pointers, output_stream, error_stream, drivers);
   broken = !result.canRunAgain;
-  if (result.retCode != 0) return internal(absl::StrCat("linking the kernels failed: ", errors));
+  if (result.retCode != 0) return internalFailure(absl::StrCat("linking the kernels failed: ", errors));
   std::string code = library.finish();
-  if (code.empty()) return internal("lld wrote nothing");
+  if (code.empty()) return internalFailure("lld wrote nothing");
   return code;
 }
 

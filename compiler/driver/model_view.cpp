@@ -9,6 +9,7 @@
 #include "compiler/graph/analysis/summary.h"
 #include "compiler/import/element_type.h"
 #include "compiler/import/model_error.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -92,7 +93,7 @@ v1::GraphView viewOperations(const ImportedModel& model) {
   if (!main) return view;
   llvm::DenseMap<mlir::Value, int> makers;
   for (mlir::BlockArgument argument : main.getArguments()) {
-    if (!main.getArgAttr(argument.getArgNumber(), "tessera.weight")) makers[argument] = -1;
+    if (!main.getArgAttr(argument.getArgNumber(), kWeightAttribute)) makers[argument] = -1;
   }
   for (mlir::Operation& op : main.getBody().front().without_terminator()) {
     if (kindOf(&op) == OpKind::kCloned) continue;

@@ -32,7 +32,6 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int32_t kPlainLoops = 1;          // CompileOptions.opt_level
 constexpr int64_t kToldEvery = 64'000'000;  // bytes of weights
 
 class Stopwatch {

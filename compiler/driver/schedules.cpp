@@ -15,8 +15,6 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int32_t kPlainLoops = 1;  // CompileOptions.opt_level
-
 absl::Status fault(const std::string& message, const std::string& node, const std::string& fix) {
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_SCHEDULE);

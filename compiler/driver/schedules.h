@@ -12,6 +12,9 @@
 
 namespace tessera::compiler {
 
+/// The CompileOptions.opt_level of untiled, unfused loops.
+inline constexpr int32_t kPlainLoops = 1;
+
 /// Decides the schedules of the distinct workloads of all variants, each once: by a pin, or by default.
 class Schedules {
  public:

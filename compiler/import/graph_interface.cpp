@@ -8,6 +8,7 @@
 #include "compiler/import/read_sparse.h"
 #include "compiler/import/stated_formulas.h"
 #include "compiler/import/symbolic_dimensions.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/Support/JSON.h"
 #include "onnx/onnx.pb.h"
 #include "proto/support/status_macros.h"
@@ -473,7 +474,7 @@ absl::Status GraphImporter::bindOutputs(const onnx::GraphProto& graph, Scope& sc
   for (const v1::TensorSpec& spec : result_.inputs)
     of_arguments.push_back(only("tessera.input", b.getStringAttr(spec.name())));
   for (size_t i = 0; i < result_.weights.size(); ++i)
-    of_arguments.push_back(only("tessera.weight", b.getI64IntegerAttr(static_cast<int64_t>(i))));
+    of_arguments.push_back(only(kWeightAttribute, b.getI64IntegerAttr(static_cast<int64_t>(i))));
   for (const v1::TensorSpec& spec : result_.outputs)
     of_results.push_back(only("tessera.output", b.getStringAttr(spec.name())));
   of_arguments.resize(body.getNumArguments(), b.getDictionaryAttr({}));

@@ -7,6 +7,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/model_error.h"
+#include "compiler/ir/weight_attribute.h"
 #include "mlir/Conversion/TosaToArith/TosaToArith.h"
 #include "mlir/Conversion/TosaToLinalg/TosaToLinalg.h"
 #include "mlir/Conversion/TosaToTensor/TosaToTensor.h"
@@ -157,7 +158,7 @@ void hoistConstants(mlir::func::FuncOp main, ImportedModel& model) {
     const auto index = builder.getI64IntegerAttr(static_cast<int64_t>(model.weights.size() - 1));
     const unsigned position = main.getNumArguments();
     (void)main.insertArgument(position, dense.getType(),
-                              builder.getDictionaryAttr(builder.getNamedAttr("tessera.weight", index)),
+                              builder.getDictionaryAttr(builder.getNamedAttr(kWeightAttribute, index)),
                               constant.getLoc());
     constant.getResult().replaceAllUsesWith(main.getArgument(position));
     constant.erase();

@@ -19,8 +19,6 @@ bool isWithin(Value value, mlir::func::FuncOp function) {
   return function.getBody().isAncestor(value.getParentRegion());
 }
 
-Tensor alwaysTrue() { return Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, {}, std::string(1, '\1'))); }
-
 /// Booleans are i8 in a body's arguments and results.
 v1::DataType interfaceType(v1::DataType type) { return type == v1::DATA_TYPE_BOOL ? v1::DATA_TYPE_I8 : type; }
 Tensor toBorder(Emitter& e, const Tensor& x) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -53,6 +54,9 @@ struct BodyInterface {
   LoopYield yield = {};
   bool has_condition = false;
 };
+
+/// Returns the condition of a loop without one: the constant true.
+inline Tensor alwaysTrue() { return Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, {}, std::string(1, '\1'))); }
 
 /// Lowers a body. Outer values that it reads become operands of the loop automatically.
 using LoopBuilder = llvm::function_ref<absl::StatusOr<LoopYield>(Emitter& body, const LoopArguments& arguments)>;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/import/data_types.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler {
@@ -10,8 +11,6 @@ namespace {
 using mlir::Value;
 namespace arith = mlir::arith;
 
-constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
-constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 constexpr int kF32Mantissa = 23, kF32Bias = 127;
 constexpr int64_t kF32Infinity = 0x7f800000;
 
@@ -32,7 +31,9 @@ Format formatOf(v1::DataType type) {
 
 Value shiftLeft(const Scalars& i, Value x, int64_t by) { return arith::ShLIOp::create(i.b, i.loc, x, i.integer(by)); }
 Value shiftRight(const Scalars& i, Value x, int64_t by) { return arith::ShRUIOp::create(i.b, i.loc, x, i.integer(by)); }
-Value masked(const Scalars& i, Value x, int64_t mask) { return arith::AndIOp::create(i.b, i.loc, x, i.integer(mask)); }
+Value keptBits(const Scalars& i, Value x, int64_t mask) {
+  return arith::AndIOp::create(i.b, i.loc, x, i.integer(mask));
+}
 Value isEqual(const Scalars& i, Value x, int64_t code) { return i.compare(Relation::kEqual, x, i.integer(code)); }
 Value isAbove(const Scalars& i, Value x, int64_t code) { return i.compare(Relation::kGreater, x, i.integer(code)); }
 
@@ -52,9 +53,9 @@ Value decodePower(const Scalars& s, Value code) {
 
 Value encodePower(const Scalars& s, Value x, NarrowRounding rounding) {
   const Scalars i = s.as(kI32);
-  Value bits = masked(i, asBits(s, x), INT32_MAX);
+  Value bits = keptBits(i, asBits(s, x), INT32_MAX);
   Value exponent = shiftRight(i, bits, kF32Mantissa);
-  Value rest = masked(i, bits, (1 << kF32Mantissa) - 1);
+  Value rest = keptBits(i, bits, (1 << kF32Mantissa) - 1);
   // A number below f32's smallest power of two has its leading bit in the mantissa: half of the range is 2^-127.
   const int64_t half = 1 << (kF32Mantissa - 1);
   Value tiny = isEqual(i, exponent, 0);
@@ -88,8 +89,8 @@ Value decodeNarrow(const Scalars& s, Value x) {
   if (s.type == kF8E8M0) return decodePower(s, code);
   const Format format = formatOf(s.type);
   const int64_t sign_bit = int64_t{1} << (format.bits - 1);
-  Value magnitude = masked(i, code, sign_bit - 1);
-  Value digits = masked(i, magnitude, (1 << format.mantissa) - 1);
+  Value magnitude = keptBits(i, code, sign_bit - 1);
+  Value digits = keptBits(i, magnitude, (1 << format.mantissa) - 1);
   // Subnormal: digits times the smallest step, exact in f32.
   Value small = f.mul(i.cast(digits, kF32), f.constant(std::ldexp(1.0, 1 - format.bias - format.mantissa)));
   // Normal: shifts the digits to f32's place and corrects the bias.
@@ -110,10 +111,10 @@ Value encodeNarrow(const Scalars& s, Value x, v1::DataType to, NarrowRounding ro
   const Scalars i = s.as(kI32), f = s.as(kF32);
   const Format format = formatOf(to);
   Value all = asBits(s, x);
-  Value bits = masked(i, all, INT32_MAX);
+  Value bits = keptBits(i, all, INT32_MAX);
   // Rounds half to even: half of the last place, minus one if that place is even, carries into the remaining digits.
   const int dropped = kF32Mantissa - format.mantissa;
-  Value odd = masked(i, shiftRight(i, bits, dropped), 1);
+  Value odd = keptBits(i, shiftRight(i, bits, dropped), 1);
   Value rounded = shiftRight(i, i.add(bits, i.add(odd, i.integer((1 << (dropped - 1)) - 1))), dropped);
   Value normal = i.sub(rounded, i.integer(static_cast<int64_t>(kF32Bias - format.bias) << format.mantissa));
   // Adding this number, whose last place is that of the smallest ones, rounds there.

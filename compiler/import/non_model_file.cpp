@@ -5,7 +5,7 @@
 namespace tessera::compiler {
 namespace {
 
-using namespace std::string_view_literals;
+using std::string_view_literals::operator""sv;
 
 struct Signature {
   size_t offset;  ///< of the bytes in the file

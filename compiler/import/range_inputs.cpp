@@ -17,7 +17,7 @@ struct Quotient {
   int64_t below = 1;
 };
 
-Tensor binary(Emitter& e, const Tensor& x, const Tensor& y, DimensionFormula::Kind kind) {
+Tensor computed(Emitter& e, const Tensor& x, const Tensor& y, DimensionFormula::Kind kind) {
   return e.elementwise(v1::DATA_TYPE_I64, {x, y}, [&](const Scalars& s, mlir::ValueRange v) {
     if (kind == DimensionFormula::Kind::kMultiply) return s.mul(v[0], v[1]);
     return kind == DimensionFormula::Kind::kAdd ? s.add(v[0], v[1]) : s.sub(v[0], v[1]);
@@ -63,10 +63,10 @@ mlir::Value derivedCount(Emitter& e, const DimensionFormula& formula, llvm::func
     may_be_negative |= step.kind == Kind::kSubtract;
     if (step.kind == Kind::kMultiply) {
       // Fractions multiply above and below; other operations bring both to a common denominator first.
-      x = {binary(e, x.above, y.above, step.kind), x.below * y.below};
+      x = {computed(e, x.above, y.above, step.kind), x.below * y.below};
     } else {
       const int64_t below = std::lcm(x.below, y.below);
-      x = {binary(e, multiplied(e, x.above, below / x.below), multiplied(e, y.above, below / y.below), step.kind),
+      x = {computed(e, multiplied(e, x.above, below / x.below), multiplied(e, y.above, below / y.below), step.kind),
            below};
     }
   }

@@ -19,7 +19,7 @@ const llvm::fltSemantics& semanticsOf(Element element) {
   return element.kind == Element::Kind::kF16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat();
 }
 
-uint64_t mix(uint64_t hash, uint64_t word) {
+uint64_t mixWord(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
   return hash ^ (hash >> 29);
 }
@@ -184,14 +184,14 @@ uint64_t hashOf(const Array& array) {
   Storage& storage = *dense.storage;
   if (storage.hash == 0) {
     uint64_t hash = static_cast<uint64_t>(storage.element.kind) * 131 + storage.element.bits;
-    for (double value : storage.real) hash = mix(hash, std::bit_cast<uint64_t>(value));
-    for (int64_t value : storage.integer) hash = mix(hash, static_cast<uint64_t>(value));
-    for (double value : storage.error) hash = mix(hash, std::bit_cast<uint64_t>(value));
+    for (double value : storage.real) hash = mixWord(hash, std::bit_cast<uint64_t>(value));
+    for (int64_t value : storage.integer) hash = mixWord(hash, static_cast<uint64_t>(value));
+    for (double value : storage.error) hash = mixWord(hash, std::bit_cast<uint64_t>(value));
     // 0 means that no hash is cached.
     storage.hash = hash | 1;
   }
   uint64_t hash = storage.hash;
-  for (int64_t extent : array.shape) hash = mix(hash, static_cast<uint64_t>(extent));
+  for (int64_t extent : array.shape) hash = mixWord(hash, static_cast<uint64_t>(extent));
   return hash;
 }
 

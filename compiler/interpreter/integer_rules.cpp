@@ -107,7 +107,7 @@ bool compares(Predicate predicate, int64_t a, int64_t b) {
   return false;
 }
 
-void compare(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
+void compareIntegers(const RuleContext& c, const Lanes* const* in, Lanes& out, int count) {
   const auto predicate = static_cast<Predicate>(c.predicate);
   for (int i = 0; i < count; ++i) {
     int64_t a = in[0]->integer[i], b = in[1]->integer[i];
@@ -181,7 +181,7 @@ Rule integerRule(llvm::StringRef name, RuleContext&) {
       {"arith.minsi", binary<smaller, Spread::kLargest>},
       {"arith.maxui", binary<largerUnsigned, Spread::kLargest, true>},
       {"arith.minui", binary<smallerUnsigned, Spread::kLargest, true>},
-      {"arith.cmpi", compare},
+      {"arith.cmpi", compareIntegers},
       {"arith.extsi", extendSigned},
       {"arith.extui", extendUnsigned},
       {"arith.trunci", truncate},

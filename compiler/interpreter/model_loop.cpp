@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/interpreter/element.h"
+#include "compiler/ir/weight_attribute.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -14,7 +15,6 @@ namespace tessera::compiler::interpreter {
 namespace {
 
 constexpr char kLoop[] = "tessera.loop";
-constexpr char kWeight[] = "tessera.weight";
 
 /// Attributes of the operation; a missing one is 0 or empty.
 int64_t integerOf(mlir::Operation* op, llvm::StringRef name) {
@@ -147,7 +147,7 @@ absl::StatusOr<ModelLoop> ModelLoop::of(mlir::Operation* op) {
   loop.scanned = flagsOf(op, "scanned");
   loop.stacked = flagsOf(op, "stacked");
   for (unsigned a = 0; a < loop.body.getNumArguments(); ++a) {
-    if (auto weight = loop.body.getArgAttrOfType<mlir::IntegerAttr>(a, kWeight)) {
+    if (auto weight = loop.body.getArgAttrOfType<mlir::IntegerAttr>(a, kWeightAttribute)) {
       loop.weights.push_back(weight.getInt());
     } else if (!loop.weights.empty()) {
       return misfit("an argument behind the weights");

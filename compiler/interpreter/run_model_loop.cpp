@@ -4,6 +4,7 @@
 
 #include "compiler/interpreter/machine.h"
 #include "compiler/interpreter/structure.h"
+#include "compiler/ir/weight_attribute.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "proto/support/status_macros.h"
@@ -133,7 +134,7 @@ constexpr int64_t kUnlimited = int64_t{1} << 62;
 int64_t plus(int64_t a, int64_t b) { return a > kUnlimited - b ? kUnlimited : a + b; }
 int64_t times(int64_t a, int64_t b) { return a != 0 && b > kUnlimited / a ? kUnlimited : a * b; }
 
-int64_t operationsOf(mlir::linalg::LinalgOp op) {
+int64_t bodyOperations(mlir::linalg::LinalgOp op) {
   int64_t points = 1;
   for (int64_t extent : op.getStaticLoopRanges()) points *= extent;
   const auto constants = op.getBlock()->getOps<mlir::arith::ConstantOp>();
@@ -169,7 +170,7 @@ absl::Status Machine::runModelLoop(mlir::Operation* op) {
   for (mlir::func::FuncOp body : loop.bodies) {
     key = mix(key, structureOf(body));
     for (unsigned a = 0; a < body.getNumArguments(); ++a) {
-      auto index = body.getArgAttrOfType<mlir::IntegerAttr>(a, "tessera.weight");
+      auto index = body.getArgAttrOfType<mlir::IntegerAttr>(a, kWeightAttribute);
       auto type = llvm::dyn_cast<mlir::RankedTensorType>(body.getArgumentTypes()[a]);
       if (!index || !type) continue;
       TESSERA_ASSIGN_OR_RETURN(const Array value, weight(index.getInt(), type));
@@ -184,7 +185,7 @@ int64_t operationsOf(mlir::func::FuncOp func) {
   int64_t operations = 0;
   func.walk([&](mlir::Operation* op) {
     if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) {
-      operations = plus(operations, operationsOf(structured));
+      operations = plus(operations, bodyOperations(structured));
     } else if (ModelLoop::isLoop(op)) {
       const absl::StatusOr<ModelLoop> loop = ModelLoop::of(op);
       if (!loop.ok()) return;  // running it reports the error

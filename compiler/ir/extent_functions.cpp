@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/ir/multi_range_bounds.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -122,7 +123,7 @@ ExtentFunctions::ExtentFunctions(const ImportedModel& model, mlir::func::FuncOp 
   size_t input = 0;
   for (mlir::BlockArgument argument : main.getArguments()) {
     // Weights come between inputs; only inputs count here.
-    if (main.getArgAttr(argument.getArgNumber(), "tessera.weight")) continue;
+    if (main.getArgAttr(argument.getArgNumber(), kWeightAttribute)) continue;
     if (input == model.inputs.size()) return;
     const v1::TensorSpec& spec = model.inputs[input++];
     if (!isOneInteger(argument.getType())) continue;

@@ -12,9 +12,6 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr int64_t kMostInTile =
-    // a bound on the code size that code generation also applies: points of a tile times its steps
-    2048;
 constexpr int kSeveral = 2;  // number of refusals after which a direction that never worked is given up
 
 /// Registers that hold the sums of the tile.

@@ -6,14 +6,14 @@
 
 #include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/summary.h"
+#include "compiler/search/legality.h"
 #include "compiler/search/moves.h"
 
 namespace tessera::compiler::search {
 namespace {
 
 constexpr int kSpatialParts = 4, kReductionParts = 2;  // factors per loop in the thesis's templates for CPUs
-constexpr int64_t kMostInTile = 2048;
-constexpr double kFetches = 5 * 2 * 2 * 2;  // prefetch distance, rows, panel, results
+constexpr double kFetches = 5 * 2 * 2 * 2;             // prefetch distance, rows, panel, results
 
 double logFactorial(size_t count) { return std::lgamma(static_cast<double>(count) + 1) / std::log(10.0); }
 

@@ -26,14 +26,14 @@ namespace {
 
 /// Chips by identity: x86-64 family and model as CPUID reports them, AArch64 part number as model. For models not
 /// listed, features decide (candidatesFor).
-struct Chip {
+struct KnownChip {
   const char* vendor;
   unsigned family;
   unsigned first_model, last_model;
   unsigned first_stepping;
   const char* target;
 };
-constexpr Chip kChips[] = {
+constexpr KnownChip kChips[] = {
     {"GenuineIntel", 6, 0x3c, 0x3c, 0, "haswell"},        {"GenuineIntel", 6, 0x3f, 0x3f, 0, "haswell"},
     {"GenuineIntel", 6, 0x45, 0x47, 0, "haswell"},        {"GenuineIntel", 6, 0x4f, 0x4f, 0, "haswell"},
     {"GenuineIntel", 6, 0x56, 0x56, 0, "haswell"},        {"GenuineIntel", 6, 0x55, 0x55, 5, "cascadelake"},
@@ -148,7 +148,7 @@ std::vector<Candidate> candidatesFor(const CpuIdentity& id) {
     others.insert({target->code().features_size(), {target, std::move(how)}});
   };
   for (const char* level : kLevels) add(findBuiltinTarget(level), "");
-  for (const Chip& chip : kChips) {
+  for (const KnownChip& chip : kChips) {
     if (id.vendor != std::string_view(chip.vendor)) continue;
     const v1::Target* target = findBuiltinTarget(chip.target);
     if (id.family == chip.family && id.model >= chip.first_model && id.model <= chip.last_model &&

@@ -4,6 +4,8 @@
 #include "compiler/interpreter/compare.h"
 #include "compiler/interpreter/model_loop.h"
 #include "compiler/interpreter/random_array.h"
+#include "compiler/ir/weight_attribute.h"
+#include "compiler/verification/limit_status.h"
 #include "compiler/verification/plan_run.h"
 #include "llvm/ADT/DenseSet.h"
 #include "proto/messages/failure.h"
@@ -13,12 +15,6 @@ namespace tessera::compiler::verification {
 namespace {
 
 using interpreter::Array;
-
-/// Whether the status means that a step is skipped rather than wrong.
-bool isLimit(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kUnimplemented || status.code() == absl::StatusCode::kResourceExhausted ||
-         status.code() == absl::StatusCode::kFailedPrecondition;
-}
 
 /// Operations of @main on which a result depends.
 llvm::DenseSet<mlir::Operation*> behind(mlir::func::FuncOp main, int output) {
@@ -37,7 +33,7 @@ void letLoopsRun(mlir::func::FuncOp main, std::vector<Array>& inputs) {
   constexpr int64_t kIterations = 3;
   size_t input = 0;
   for (mlir::BlockArgument argument : main.getArguments()) {
-    if (main.getArgAttr(argument.getArgNumber(), "tessera.weight") || input == inputs.size()) continue;
+    if (main.getArgAttr(argument.getArgNumber(), kWeightAttribute) || input == inputs.size()) continue;
     Array& array = inputs[input++];
     for (mlir::OpOperand& use : argument.getUses()) {
       if (!interpreter::ModelLoop::isLoop(use.getOwner())) continue;

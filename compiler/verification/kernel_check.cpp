@@ -13,6 +13,7 @@
 #include "compiler/ir/workload.h"
 #include "compiler/runtime/guarded_memory.h"
 #include "compiler/target/host.h"
+#include "compiler/verification/limit_status.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "proto/messages/failure.h"
 #include "proto/support/status_macros.h"
@@ -69,12 +70,6 @@ class KernelCheck {
   std::vector<Trial> trials_;
   std::vector<v1::VerifiedStep> steps_;
 };
-
-/// Whether the status means that a step cannot be checked rather than being wrong.
-bool isLimit(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kUnimplemented || status.code() == absl::StatusCode::kResourceExhausted ||
-         status.code() == absl::StatusCode::kFailedPrecondition;
-}
 
 std::string limitText(const absl::Status& status) {
   return status.code() == absl::StatusCode::kResourceExhausted

@@ -1,6 +1,7 @@
 #include "compiler/verification/model_run.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/weight_attribute.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "proto/messages/element_size.h"
 
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<Array>> runMain(const ImportedModel& model, const std
   size_t input = 0;
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     auto type = llvm::cast<mlir::RankedTensorType>(main.getArgumentTypes()[i]);
-    auto weight = main.getArgAttrOfType<mlir::IntegerAttr>(i, "tessera.weight");
+    auto weight = main.getArgAttrOfType<mlir::IntegerAttr>(i, kWeightAttribute);
     if (weight) {
       arguments.push_back(weights.of(model.weights[weight.getInt()], type));
     } else if (input < inputs.size()) {

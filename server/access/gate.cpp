@@ -28,7 +28,7 @@ std::string metadataOf(const grpc::CallbackServerContext& context, const char* n
 }
 
 /// The caller's host, "ipv4:10.0.0.7" or "unix:", without the port, which differs for each connection.
-std::string machineOf(const grpc::CallbackServerContext& context, bool from_gateway) {
+std::string callerAddress(const grpc::CallbackServerContext& context, bool from_gateway) {
   if (from_gateway) {
     const std::string address = metadataOf(context, kWebAddress);
     return absl::StrCat(absl::StrContains(address, ":") ? "ipv6:" : "ipv4:", address);
@@ -138,7 +138,7 @@ absl::StatusOr<Caller> Gate::identify(const grpc::CallbackServerContext& context
         "`tessera admin token create` made, or a certificate");
   }
   Caller anonymous;
-  anonymous.name = machineOf(context, policy_.from_gateway);
+  anonymous.name = callerAddress(context, policy_.from_gateway);
   anonymous.role = policy_.anonymous_role;
   return anonymous;
 }
@@ -221,7 +221,7 @@ absl::StatusOr<std::shared_ptr<Ticket>> Gate::take(const Caller& caller, Right r
 
 absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& context, Right right,
                                             const CallFacts& call) {
-  const std::string from = policy_.from_gateway ? machineOf(context, true) : context.peer();
+  const std::string from = policy_.from_gateway ? callerAddress(context, true) : context.peer();
   v1::AuditEntry entry;
   // Without an audit log a call need not wait for the text of its entry.
   const auto note = [&](const auto& fill) {
@@ -245,7 +245,7 @@ absl::StatusOr<Gate::Admission> Gate::admit(const grpc::CallbackServerContext& c
   auto known = identify(context);
   if (!known.ok()) {
     note([&] {
-      entry.set_who(machineOf(context, policy_.from_gateway));
+      entry.set_who(callerAddress(context, policy_.from_gateway));
       entry.set_credential(bearerOf(context) ? "a token that is not good" : "none");
     });
     return refuse(known.status());

@@ -23,8 +23,6 @@ namespace {
 constexpr char kJson[] = "application/json; charset=utf-8";
 constexpr char kApi[] = "/v1";
 constexpr char kDocs[] = "/docs";
-/// Checks first, so that a missing job or a missing right is an HTTP error, not a stream that ends with one.
-constexpr std::chrono::milliseconds kFirstEvent{2000};
 constexpr std::chrono::milliseconds kLookForEvents{200};
 
 /// Addresses within the page ("/jobs/7") are answered with the page, which interprets them. A target's name may contain
@@ -219,6 +217,7 @@ absl::Status Answers::watch(const Match& match, const httplib::Request& request,
     return absl::ResourceExhaustedError("too many watch jobs already; try again, or ask for the job itself");
   }
   const auto stream = std::make_shared<EventStream>(upstream_, caller, match.variables.front().second, cursor);
+  // A missing job or a missing right is an HTTP error this way, not a stream that ends with one.
   stream->wait(kFirstEvent);
   TESSERA_RETURN_IF_ERROR(stream->status());
   response.set_header("X-Accel-Buffering", "no");

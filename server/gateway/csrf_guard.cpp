@@ -19,7 +19,7 @@ namespace tessera::server::gateway {
 namespace {
 
 /// "build.example.com:7480" without the port; "[::1]:7480" without brackets.
-std::string hostOf(const std::string& header) {
+std::string hostWithoutPort(const std::string& header) {
   if (absl::StartsWith(header, "[")) {
     const size_t close = header.find(']');
     const bool whole = close != std::string::npos && (close + 1 == header.size() || header[close + 1] == ':');
@@ -41,7 +41,7 @@ absl::Status checkHost(const httplib::Request& request, const HostNames& names) 
   if (request.get_header_value_count("Host") != 1) {
     return absl::InvalidArgumentError("a request names one host");
   }
-  const std::string host = hostOf(request.get_header_value("Host"));
+  const std::string host = hostWithoutPort(request.get_header_value("Host"));
   if (host == "localhost" || isFigures(host) || std::find(names.begin(), names.end(), host) != names.end()) {
     return absl::OkStatus();
   }

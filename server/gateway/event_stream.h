@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -13,6 +14,9 @@
 #include "tessera/v1/job.grpc.pb.h"
 
 namespace tessera::server::gateway {
+
+/// Timeout for the first event of a stream.
+inline constexpr std::chrono::milliseconds kFirstEvent{2000};
 
 /// WatchJob as server-sent events. The id of an event is its sequence number, so that a browser that reconnects with
 /// Last-Event-ID continues after it. Reads at most WebLimits::kMaxEventsAhead events ahead of the browser.

@@ -35,7 +35,7 @@ absl::StatusOr<std::string> asJson(const std::string& bytes, const std::string& 
   return toJson(message);
 }
 
-absl::StatusOr<v1::Job> jobOf(Upstream& upstream, const WebCaller& caller, const std::string& id) {
+absl::StatusOr<v1::Job> readJob(Upstream& upstream, const WebCaller& caller, const std::string& id) {
   v1::GetJobRequest request;
   request.set_id(id);
   v1::GetJobResponse response;
@@ -46,12 +46,11 @@ absl::StatusOr<v1::Job> jobOf(Upstream& upstream, const WebCaller& caller, const
 /// The event stream of a running job has no end. After this time without an event it has caught up; the first event may
 /// take longer.
 constexpr std::chrono::milliseconds kSilence{100};
-constexpr std::chrono::milliseconds kFirstEvent{2000};
 
 }  // namespace
 
 absl::StatusOr<std::string> reportJson(Upstream& upstream, const WebCaller& caller, const std::string& job_id) {
-  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, jobOf(upstream, caller, job_id));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, readJob(upstream, caller, job_id));
   if (!job.has_analyze_result()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job_id, " has no report: it is ",
@@ -95,7 +94,7 @@ absl::StatusOr<std::string> planJson(Upstream& upstream, const WebCaller& caller
 }
 
 absl::StatusOr<std::string> timelineJson(Upstream& upstream, const WebCaller& caller, const std::string& job_id) {
-  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, jobOf(upstream, caller, job_id));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, readJob(upstream, caller, job_id));
   const bool over = job.end_time_us() != 0;
   EventStream stream(upstream, caller, job_id, 0);
   const auto until = std::chrono::steady_clock::now() + WebLimits::kCallPatience;

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 100;
 
-const pb::MethodDescriptor* methodOf(const Route& route) {
+const pb::MethodDescriptor* methodDescriptor(const Route& route) {
   return pb::DescriptorPool::generated_pool()->FindMethodByName(std::string(route.method));
 }
 
@@ -135,7 +135,7 @@ absl::Status setField(pb::Message& root, const std::string& path, const std::str
 
 absl::StatusOr<std::unique_ptr<pb::Message>> requestOf(const Match& match, const Parameters& query,
                                                        const std::string& body) {
-  std::unique_ptr<pb::Message> request = newMessage(methodOf(*match.route)->input_type());
+  std::unique_ptr<pb::Message> request = newMessage(methodDescriptor(*match.route)->input_type());
   const Brackets brackets = bracketsOf(body);
   if (brackets.depth > kMaxDepth) {
     return fieldError("body", "brackets within brackets", absl::StrCat("a depth of at most ", kMaxDepth));
@@ -159,7 +159,9 @@ absl::StatusOr<std::unique_ptr<pb::Message>> requestOf(const Match& match, const
   return request;
 }
 
-std::unique_ptr<pb::Message> responseOf(const Route& route) { return newMessage(methodOf(route)->output_type()); }
+std::unique_ptr<pb::Message> responseOf(const Route& route) {
+  return newMessage(methodDescriptor(route)->output_type());
+}
 
 std::string toJson(const pb::Message& message) {
   std::string json;

@@ -1,5 +1,6 @@
 #include "server/queue/notifier.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tessera::server {
@@ -99,6 +100,20 @@ void Notifier::publishJobs(const std::set<std::string>& job_ids) {
   for (const Callback& changed : woken) {
     changed();
   }
+}
+
+void Notifier::publishAll() {
+  std::set<std::string> jobs;
+  int waiters = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    waiters = static_cast<int>(task_waiters_.size());
+    for (const auto& [job, token] : waiters_of_job_) {
+      jobs.insert(job);
+    }
+  }
+  publishTasks(std::max(waiters, 1));
+  publishJobs(jobs);
 }
 
 }  // namespace tessera::server

@@ -35,6 +35,8 @@ class Notifier {
   /// Wakes one waiter that has not looked since the last task became ready, if any.
   void notifyNext();
   void publishJobs(const std::set<std::string>& job_ids);
+  /// Wakes all waiters: anything may have changed.
+  void publishAll();
 
  private:
   struct JobWaiter {

@@ -16,6 +16,9 @@ Scheduler::Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& cl
       workflow_(workflow),
       rules_(std::move(rules)),
       listening_(store.listen([this](const storage::Notice& notice) {
+        if (notice.missed) {
+          notifier_.publishAll();
+        }
         notifier_.publishTasks(notice.tasks_ready);
         notifier_.publishJobs(notice.changed_jobs);
       })) {}

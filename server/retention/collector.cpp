@@ -26,10 +26,10 @@ namespace {
 using storage::Kind;
 using storage::Stored;
 
-constexpr size_t kBatch = 64;       // deletions per transaction, so that the writer serves others in between
-constexpr size_t kBlobBatch = 8;    // each syncs a folder while the writer waits
-constexpr int kMaxProblems = 1000;  // reported by a verification
-constexpr int kFastestKept = 4;     // records of each workload, chip and number of threads, kept whatever their age
+constexpr size_t kDeletionBatch = 64;  // deletions per transaction, so that the writer serves others in between
+constexpr size_t kBlobBatch = 8;       // each syncs a folder while the writer waits
+constexpr int kMaxProblems = 1000;     // reported by a verification
+constexpr int kFastestKept = 4;        // records of each workload, chip and number of threads, kept whatever their age
 constexpr int64_t kSecondUs = 1'000'000;
 
 /// Time before which objects are deleted; nothing if the policy keeps them forever.
@@ -207,12 +207,12 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
 }
 
 absl::Status Collector::eraseAll(const std::vector<Victim>& victims, int64_t used_before_us) {
-  for (size_t first = 0; first < victims.size(); first += kBatch) {
+  for (size_t first = 0; first < victims.size(); first += kDeletionBatch) {
     if (stopping_) {
       return absl::CancelledError("the server stops");
     }
     TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
-      for (size_t i = first; i < std::min(victims.size(), first + kBatch); ++i) {
+      for (size_t i = first; i < std::min(victims.size(), first + kDeletionBatch); ++i) {
         const Victim& victim = victims[i];
         TESSERA_ASSIGN_OR_RETURN(const bool pinned, tx.isPinned(victim.kind, victim.id));
         bool wanted = pinned;
@@ -263,9 +263,9 @@ absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::Retentio
     for (const std::vector<Victim>& those : {jobs, artifacts, objects, records}) {
       TESSERA_RETURN_IF_ERROR(eraseAll(those, used_before_us));
     }
-    for (size_t first = 0; first < events.size(); first += kBatch) {
+    for (size_t first = 0; first < events.size(); first += kDeletionBatch) {
       TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
-        for (size_t i = first; i < std::min(events.size(), first + kBatch); ++i) {
+        for (size_t i = first; i < std::min(events.size(), first + kDeletionBatch); ++i) {
           TESSERA_RETURN_IF_ERROR(tx.eraseEvents(events[i].id));
         }
         return absl::OkStatus();

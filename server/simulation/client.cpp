@@ -7,8 +7,6 @@
 namespace tessera::server::simulation {
 namespace {
 
-constexpr int64_t kPollUs = 1'500'000;
-
 v1::Target target() {
   v1::Target target;
   target.set_name("test-target");

@@ -7,7 +7,6 @@
 namespace tessera::server::simulation {
 namespace {
 
-constexpr int64_t kPollUs = 1'500'000;
 constexpr int64_t kLongestRunUs = 5'000'000;
 constexpr int64_t kHeartbeatUs = 2'000'000;
 

@@ -17,6 +17,9 @@
 
 namespace tessera::server::simulation {
 
+/// Time between two polls of a client or a worker.
+inline constexpr int64_t kPollUs = 1'500'000;
+
 /// The server's clock: simulated time, plus an offset by which it was set wrong.
 class SimulatedClock : public Clock {
  public:

@@ -21,7 +21,7 @@ using SteadyClock = std::chrono::steady_clock;
 /// Interval of checks for ended workers, which bounds the delay of their tasks.
 constexpr std::chrono::milliseconds kPoll{20};
 
-struct Worker {
+struct SupervisedWorker {
   std::string id;
   pid_t pid = 0;  ///< 0: not running
   SteadyClock::time_point started;
@@ -41,7 +41,7 @@ class Supervisor::Impl {
  public:
   Impl(SupervisorOptions options, OnExit on_exit) : options_(std::move(options)), on_exit_(std::move(on_exit)) {
     for (int i = 0; i < options_.workers; ++i) {
-      Worker worker;
+      SupervisedWorker worker;
       worker.id = absl::StrCat(options_.id_prefix, i);
       worker.start_at = SteadyClock::now();
       worker.backoff = options_.first_backoff;
@@ -64,14 +64,15 @@ class Supervisor::Impl {
 
   bool running() const {
     const std::lock_guard lock(mutex_);
-    return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.pid > 0; });
+    return std::any_of(workers_.begin(), workers_.end(), [](const SupervisedWorker& worker) { return worker.pid > 0; });
   }
 
   void kill() {
     signalAll(SIGKILL);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] {
-      return std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.pid == 0; });
+      return std::all_of(workers_.begin(), workers_.end(),
+                         [](const SupervisedWorker& worker) { return worker.pid == 0; });
     });
   }
 
@@ -83,7 +84,7 @@ class Supervisor::Impl {
   std::vector<pid_t> pids() const {
     const std::lock_guard lock(mutex_);
     std::vector<pid_t> result;
-    for (const Worker& worker : workers_) {
+    for (const SupervisedWorker& worker : workers_) {
       result.push_back(worker.pid);
     }
     return result;
@@ -94,7 +95,7 @@ class Supervisor::Impl {
   void signalAll(int signal) {
     const std::lock_guard lock(mutex_);
     leaving_ = true;
-    for (const Worker& worker : workers_) {
+    for (const SupervisedWorker& worker : workers_) {
       if (worker.pid > 0) {
         // SIGTERM goes to the worker only, which decides about its task processes.
         ::kill(signal == SIGKILL ? -worker.pid : worker.pid, signal);
@@ -106,7 +107,7 @@ class Supervisor::Impl {
   void run() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
-      for (Worker& worker : workers_) {
+      for (SupervisedWorker& worker : workers_) {
         reap(worker, lock);
         if (worker.pid == 0 && !leaving_ && !worker.given_up && SteadyClock::now() >= worker.start_at) {
           start(worker);
@@ -116,7 +117,7 @@ class Supervisor::Impl {
     }
   }
 
-  void start(Worker& worker) {
+  void start(SupervisedWorker& worker) {
     std::vector<std::string> command = {options_.binary};
     command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
     command.insert(command.end(),
@@ -132,7 +133,7 @@ class Supervisor::Impl {
     waitBeforeStart(worker);
   }
 
-  void reap(Worker& worker, std::unique_lock<std::mutex>& lock) {
+  void reap(SupervisedWorker& worker, std::unique_lock<std::mutex>& lock) {
     int status = 0;
     if (worker.pid == 0 || waitpid(worker.pid, &status, WNOHANG) != worker.pid) {
       return;
@@ -158,7 +159,7 @@ class Supervisor::Impl {
     lock.lock();
   }
 
-  void waitBeforeStart(Worker& worker) {
+  void waitBeforeStart(SupervisedWorker& worker) {
     worker.start_at = SteadyClock::now() + worker.backoff;
     worker.backoff = std::min(worker.backoff * 2, options_.longest_backoff);
   }
@@ -167,7 +168,7 @@ class Supervisor::Impl {
   const OnExit on_exit_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Worker> workers_;
+  std::vector<SupervisedWorker> workers_;
   FinalEnd gave_up_;
   bool leaving_ = false;  ///< no worker is started again
   bool ending_ = false;

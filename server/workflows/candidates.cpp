@@ -14,21 +14,23 @@ namespace {
 
 constexpr int64_t kMostBytes = int64_t{256} << 20;  // limit of a candidate's object, which is read at once
 
-/// Name of the trial in a candidate's message; empty: it is no such message.
+/// Name of the trial in a candidate's message; empty: it is no such message. An error if the blob cannot be read now.
 template <typename Message>
-std::string trialOf(storage::BlobStore& blobs, const v1::Digest& digest) {
+absl::StatusOr<std::string> trialOf(storage::BlobStore& blobs, const v1::Digest& digest) {
   std::string bytes;
   const auto size = blobs.size(digest.sha256());
   Message message;
-  const bool read = size.ok() && *size <= kMostBytes &&
-                    blobs
-                        .get(digest.sha256(), 0, 0,
-                             [&](std::string_view chunk) {
-                               bytes += chunk;
-                               return absl::OkStatus();
-                             })
-                        .ok();
-  return read && message.ParseFromString(bytes) ? message.trial() : "";
+  absl::Status read = size.status();
+  if (size.ok() && *size <= kMostBytes) {
+    read = blobs.get(digest.sha256(), 0, 0, [&](std::string_view chunk) {
+      bytes += chunk;
+      return absl::OkStatus();
+    });
+  }
+  if (absl::IsUnavailable(read)) {
+    return read;
+  }
+  return read.ok() && message.ParseFromString(bytes) ? message.trial() : "";
 }
 
 /// Deletes a blob's row; the file is deleted once the transaction is durable, so that a trial whose end is lost in a
@@ -43,12 +45,14 @@ absl::Status dropBlob(Step& step, const v1::Digest& blob) {
 
 }  // namespace
 
-std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, const v1::TaskResult& result) {
+absl::StatusOr<std::string> foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task,
+                                        const v1::TaskResult& result) {
   // BUILD of a candidate: the object must name the trial of its unit.
   if (task.build().candidate()) {
     const v1::Digest object = fileDigest(result, result.build().object_file());
-    const std::string trial = trialOf<v1::CandidateUnit>(blobs, task.build().unit());
-    return !trial.empty() && trialOf<v1::CandidateObject>(blobs, object) == trial
+    TESSERA_ASSIGN_OR_RETURN(const std::string trial, trialOf<v1::CandidateUnit>(blobs, task.build().unit()));
+    TESSERA_ASSIGN_OR_RETURN(const std::string built, trialOf<v1::CandidateObject>(blobs, object));
+    return !trial.empty() && built == trial
                ? ""
                : absl::StrCat("names blob ", object.sha256(), " as the object of trial ", trial, ", which it is not");
   }
@@ -57,7 +61,8 @@ std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, con
     // SEARCH: the name is derived from the search, the batch and the position, which the worker cannot choose.
     const std::string trial =
         absl::StrCat(task.search().search(), "-", task.search().log().batches_size(), "-", at + 1);
-    if (trialOf<v1::CandidateUnit>(blobs, unit) != trial) {
+    TESSERA_ASSIGN_OR_RETURN(const std::string proposed, trialOf<v1::CandidateUnit>(blobs, unit));
+    if (proposed != trial) {
       return absl::StrCat("names blob ", unit.sha256(), " as the unit of trial ", trial, ", which it is not");
     }
   }

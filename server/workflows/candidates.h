@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
@@ -11,8 +12,9 @@ namespace tessera::server {
 
 /// Candidates' blobs are deleted with their trials, so no other object may share them: each contains the name of its
 /// trial. Returns what is wrong with the blobs that a report names; empty: they belong to the task's trial, or the task
-/// is not part of a search.
-std::string foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task, const v1::TaskResult& result);
+/// is not part of a search. UNAVAILABLE if a blob cannot be read now.
+absl::StatusOr<std::string> foreignBlob(storage::BlobStore& blobs, const v1::TaskSpec& task,
+                                        const v1::TaskResult& result);
 
 /// Deletes a candidate's blobs. foreignBlob() has checked that they belong to its trial.
 absl::Status dropCandidate(Step& step, const v1::Candidate& candidate);

@@ -48,8 +48,8 @@ void addFailedTrial(v1::TuneResult::Workload& report, v1::TuningRecord::Outcome 
 namespace {
 
 /// Fields that are common to records of trees and of choices.
-v1::TuningRecord recordOf(const Step& step, const v1::Action& action, const v1::Task& task,
-                          const TrialOutcome& outcome) {
+v1::TuningRecord tuningRecord(const Step& step, const v1::Action& action, const v1::Task& task,
+                              const TrialOutcome& outcome) {
   v1::TuningRecord record;
   record.set_project(projectOf(action));
   record.set_target_name(action.target().name());
@@ -87,7 +87,7 @@ void setTimes(const google::protobuf::RepeatedField<double>& candidate_ms,
 absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
                         int number, double build_ms, const char* mode, const TrialOutcome& outcome) {
   const v1::SearchState& state = search.search();
-  v1::TuningRecord record = recordOf(step, search, task, outcome);
+  v1::TuningRecord record = tuningRecord(step, search, task, outcome);
   record.set_id(absl::StrCat(search.id(), "-", number, mode == kSearchMode ? "" : "-confirmed"));
   record.set_workload_hash(state.workload_hash());
   record.set_workload_summary(state.summary());
@@ -111,7 +111,7 @@ absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& ta
 v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1::Task& task,
                               const v1::AmbiguousChoice& open, int number, const TrialOutcome& outcome) {
   const v1::TuneState& state = tune.tune();
-  v1::TuningRecord record = recordOf(step, tune, task, outcome);
+  v1::TuningRecord record = tuningRecord(step, tune, task, outcome);
   record.set_id(absl::StrCat(task.id(), "-", open.hash()));  // equal for all jobs that share the task
   record.set_workload_hash(open.hash());
   record.set_workload_summary(open.summary());

@@ -116,7 +116,7 @@ absl::Status Workflows::checkResult(storage::Store& store, storage::BlobStore& b
       return absl::OkStatus();
     }));
   }
-  problem = foreignBlob(blobs, task.spec(), result);
+  TESSERA_ASSIGN_OR_RETURN(problem, foreignBlob(blobs, task.spec(), result));
   if (!problem.empty()) {
     spdlog::warn("task {}: worker {} {}", task.id(), task.worker_id(), problem);
     result.Clear();

@@ -9,17 +9,17 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-using Walk = v1::KernelInfo::Walk;
+using WalkInfo = v1::KernelInfo::Walk;
 
 class WalkWriter {
  public:
   explicit WalkWriter(const PhaseList& list) : list_(list) {}
 
   /// Returns false when something is written to panels.
-  bool nest(const Nest& nest, const TilePlan& plan, Walk& walk) const {
+  bool nest(const Nest& nest, const TilePlan& plan, WalkInfo& walk) const {
     walk.mutable_extents()->Assign(nest.extents.begin(), nest.extents.end());
     for (int level = 0; level < plan.grid_levels; ++level) {
-      Walk::Level& entry = *walk.add_levels();
+      WalkInfo::Level& entry = *walk.add_levels();
       entry.set_loop(plan.levels[level].loop);
       entry.set_step(plan.levels[level].step);
       entry.set_count(plan.count(nest, level));
@@ -56,11 +56,11 @@ class WalkWriter {
         group.insert(group.begin(), region.groups[loop][rest % region.groups[loop].size()]);
       for (const SliceGroup& each : group) slices.push_back(each.hi);
       for (const RegionNestRun& step : variant.steps) {
-        Walk walk;
+        WalkInfo walk;
         walk.mutable_extents()->Assign(slices.begin(), slices.end());
         walk.mutable_extents()->Add(step.nest.extents.begin(), step.nest.extents.end());
         for (size_t loop = 0; loop < region.counts.size() - (region.blocks > 1 ? 1 : 0); ++loop) {
-          Walk::Level& entry = *walk.add_levels();
+          WalkInfo::Level& entry = *walk.add_levels();
           entry.set_loop(static_cast<int>(loop));
           const bool parts = region.part > 1 && loop + 1 == region.counts.size();
           entry.set_step(parts ? region.part : 1);
@@ -89,13 +89,13 @@ class WalkWriter {
   static void moveLoneSlices(llvm::ArrayRef<llvm::SmallVector<SliceGroup>> groups, int loop,
                              v1::KernelInfo::Phase& described) {
     std::map<int, int64_t> strides;  // by buffer
-    for (const Walk& walk : described.walks())
-      for (const Walk::Touch& touch : walk.touches())
+    for (const WalkInfo& walk : described.walks())
+      for (const WalkInfo::Touch& touch : walk.touches())
         if (touch.strides(loop) > 0) strides.try_emplace(touch.buffer(), touch.strides(loop));
     for (auto [group, walk] : llvm::zip_equal(groups, *described.mutable_walks())) {
       const SliceGroup& slice = group[static_cast<size_t>(loop)];
       if (slice.size() != 1) continue;
-      for (Walk::Touch& touch : *walk.mutable_touches()) {
+      for (WalkInfo::Touch& touch : *walk.mutable_touches()) {
         const auto stride = strides.find(touch.buffer());
         if (touch.strides(loop) != 0 || stride == strides.end()) continue;
         // Otherwise the offset would become negative.
@@ -114,11 +114,11 @@ class WalkWriter {
     return std::nullopt;
   }
 
-  void touch(const Access& access, llvm::ArrayRef<int64_t> slices, bool written, Walk& walk) const {
+  void touch(const Access& access, llvm::ArrayRef<int64_t> slices, bool written, WalkInfo& walk) const {
     const auto buffer = bufferOf(access.root);
     if (!buffer) return;
     const int64_t bytes = elementBits(access.element) / 8;
-    Walk::Touch& entry = *walk.add_touches();
+    WalkInfo::Touch& entry = *walk.add_touches();
     entry.set_buffer(*buffer);
     entry.set_written(written);
     entry.set_offset(access.offset * bytes);

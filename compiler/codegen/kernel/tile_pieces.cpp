@@ -12,8 +12,8 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-Piece pieceOf(const TileProduct& product, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth,
-              int64_t steps) {
+Piece productPiece(const TileProduct& product, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth,
+                   int64_t steps) {
   Piece piece;
   const int64_t rows = sizes[loops.row], columns = sizes[loops.column];
   const int64_t row_tiles = ceilDiv(rows, product.rows), column_tiles = ceilDiv(columns, product.columns);
@@ -49,7 +49,7 @@ const TileProduct* productOf(const Nest& nest) {
 }
 
 Piece pieceOf(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int64_t depth) {
-  return pieceOf(*productOf(nest), loops, sizes, depth, nest.extents[loops.depth]);
+  return productPiece(*productOf(nest), loops, sizes, depth, nest.extents[loops.depth]);
 }
 
 bool columnPassesAreWhole(const Nest& nest, const TileLoops& loops, llvm::ArrayRef<int64_t> sizes, int lanes) {

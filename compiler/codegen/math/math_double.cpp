@@ -1,7 +1,5 @@
 #include "compiler/codegen/math/math_double.h"
 
-#include <limits>
-
 #include "compiler/codegen/math/formula_pattern.h"
 #include "compiler/codegen/math/hyperbolic.h"
 #include "compiler/codegen/math/lanes.h"
@@ -13,8 +11,6 @@ namespace {
 
 namespace math = mlir::math;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kLn2High = 6.93147180369123816490e-01, kLn2Low = 1.90821492927058770002e-10;
 constexpr double kLog2e = 1.44269504088896340736;
 /// Adding this to an integer below 2^51 leaves the integer in the low bits: conversions without a conversion

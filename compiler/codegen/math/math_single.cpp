@@ -1,7 +1,5 @@
 #include "compiler/codegen/math/math_single.h"
 
-#include <limits>
-
 #include "compiler/codegen/math/formula_pattern.h"
 #include "compiler/codegen/math/hyperbolic.h"
 #include "compiler/codegen/math/lanes.h"
@@ -13,8 +11,6 @@ namespace {
 
 namespace math = mlir::math;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 /// ln 2 in two parts; the first has nine bits, so that its products with integers are exact.
 constexpr double kLn2High = 0.693359375, kLn2Low = -2.12194440e-4;
 constexpr double kLog2e = 1.44269504088896340736;

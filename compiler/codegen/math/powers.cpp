@@ -1,7 +1,5 @@
 #include "compiler/codegen/math/powers.h"
 
-#include <limits>
-
 #include "compiler/codegen/math/real_expression.h"
 #include "mlir/IR/Matchers.h"
 
@@ -10,9 +8,6 @@ namespace {
 
 namespace arith = mlir::arith;
 namespace math = mlir::math;
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 mlir::Value isWhole(Real y) { return y.compare(arith::CmpFPredicate::OEQ, y.apply<math::FloorOp>()); }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <limits>
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -8,6 +9,9 @@
 
 /// Formulas over f32 or f64 scalars or vectors, written with C++ operators; every operator emits an operation.
 namespace tessera::compiler::codegen {
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Reals {
   mlir::PatternRewriter& rewriter;

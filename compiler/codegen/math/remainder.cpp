@@ -11,8 +11,6 @@ namespace arith = mlir::arith;
 namespace math = mlir::math;
 namespace scf = mlir::scf;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 /// x - q y with one rounding.
 Real lessProduct(Real x, Real q, Real y) {
   return {x.in, math::FmaOp::create(x.in->rewriter, x.in->loc, (-q).value, y.value, x.value)};

@@ -320,7 +320,7 @@ TEST(Tree, NestsOfAPhaseRunSideBySideOnPartsOfTheUnits) {
     EXPECT_GT(info.phases(0).grid(), one_after_another.phases(0).grid()) << "points of all nests, not of the longest";
     EXPECT_GE(info.phases(0).grid(), 3);
   }
-  // A followed tree is recorded unchanged: the tree of the resulting phases is the same.
+  // The printed tree reads back unchanged.
   auto parsed = parseSchedule(text);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->phases(0).join(), v1::Tile::PARA);

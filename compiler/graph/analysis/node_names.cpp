@@ -30,4 +30,14 @@ std::string nodeNames(llvm::ArrayRef<mlir::Location> locations) {
   return joined;
 }
 
+std::string firstNodeName(mlir::Location location) {
+  if (auto name = mlir::dyn_cast<mlir::NameLoc>(location)) return name.getName().str();
+  if (auto fused = mlir::dyn_cast<mlir::FusedLoc>(location)) {
+    for (mlir::Location part : fused.getLocations()) {
+      if (std::string name = firstNodeName(part); !name.empty()) return name;
+    }
+  }
+  return {};
+}
+
 }  // namespace tessera::compiler

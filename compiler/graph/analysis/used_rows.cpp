@@ -7,6 +7,7 @@
 #include "compiler/graph/analysis/extent_masks.h"
 #include "compiler/graph/analysis/used_parts.h"
 #include "compiler/ir/extent_functions.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -86,7 +87,7 @@ class UsedRowAnalysis::Finder {
   void enterInputs() {
     size_t input = 0;
     for (mlir::BlockArgument argument : main_.getArguments()) {
-      if (main_.getArgAttr(argument.getArgNumber(), "tessera.weight")) continue;
+      if (main_.getArgAttr(argument.getArgNumber(), kWeightAttribute)) continue;
       if (input == model_.inputs.size()) break;
       if (model_.inputs[input++].bounded_dims_size() > 0) ranged_.insert(argument);
     }

@@ -21,18 +21,18 @@ struct Roles {
 };
 
 /// Strides of an operand along the three loops of a block.
-struct Walk {
+struct BlockStrides {
   int64_t row = 0, column = 0, sum = 0;
 };
 
-Walk windowAccessOf(const StridedAccess& access, const Roles& roles) {
+BlockStrides blockStridesOf(const StridedAccess& access, const Roles& roles) {
   return {roles.row < 0 ? 0 : access.strides[roles.row], access.strides[roles.column], access.strides[roles.sum]};
 }
 
 /// c[r][n] += a[r][k] * b[k][n] for kCount rows; b and c are contiguous along n.
 template <int kCount>
-void addRows(const float* a, const Walk& walk_a, const float* b, const Walk& walk_b, float* c, const Walk& walk_c,
-             int64_t columns, int64_t products) {
+void addRows(const float* a, const BlockStrides& walk_a, const float* b, const BlockStrides& walk_b, float* c,
+             const BlockStrides& walk_c, int64_t columns, int64_t products) {
   for (int64_t k = 0; k < products; ++k) {
     const float* from = b + k * walk_b.sum;
     float factor[kCount];
@@ -44,8 +44,8 @@ void addRows(const float* a, const Walk& walk_a, const float* b, const Walk& wal
   }
 }
 
-void addBlock(const float* a, const Walk& walk_a, const float* b, const Walk& walk_b, float* c, const Walk& walk_c,
-              int64_t rows, int64_t columns, int64_t products) {
+void addBlock(const float* a, const BlockStrides& walk_a, const float* b, const BlockStrides& walk_b, float* c,
+              const BlockStrides& walk_c, int64_t rows, int64_t columns, int64_t products) {
   for (int64_t n = 0; n < columns; n += kColumns) {
     const int64_t wide = std::min(kColumns, columns - n);
     for (int64_t k = 0; k < products; k += kProducts) {
@@ -105,8 +105,8 @@ bool addConstantProduct(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> exten
     if (!findRoles(types, extents, *of_a, *of_b, accesses[2], roles)) return false;
   }
   const StridedAccess& of_c = accesses[2];
-  const Walk walk_a = windowAccessOf(*of_a, roles), walk_b = windowAccessOf(*of_b, roles),
-             walk_c = windowAccessOf(of_c, roles);
+  const BlockStrides walk_a = blockStridesOf(*of_a, roles), walk_b = blockStridesOf(*of_b, roles),
+                     walk_c = blockStridesOf(of_c, roles);
   const auto* from_a = reinterpret_cast<const float*>(a) + of_a->offset;
   const auto* from_b = reinterpret_cast<const float*>(b) + of_b->offset;
   auto* to = reinterpret_cast<float*>(out) + of_c.offset;

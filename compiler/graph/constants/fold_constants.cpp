@@ -9,6 +9,7 @@
 #include "compiler/graph/constants/narrow_reads.h"
 #include "compiler/graph/constants/weight_derivation.h"
 #include "compiler/ir/stored_packed.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -24,7 +25,6 @@ using mlir::Value;
 constexpr int64_t kBudget = int64_t{1} << 33;
 /// Largest growth of a constant by evaluation (padding of channels). Operations with more growth run at run time.
 constexpr int64_t kMaxGrowth = 8;
-constexpr char kWeight[] = "tessera.weight";
 constexpr int64_t kAlwaysBytes = 1 << 16;
 /// Least bytes for which a preparation step before the first run is worth the code of its kernel.
 constexpr int64_t kDerivedBytes = 1 << 16;
@@ -37,7 +37,7 @@ int64_t bytesOf(mlir::Type type) {
 bool isWeightArgument(Value value) {
   auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
   auto function = argument ? mlir::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
-  return function && function.getArgAttr(argument.getArgNumber(), kWeight);
+  return function && function.getArgAttr(argument.getArgNumber(), kWeightAttribute);
 }
 
 bool readsOnlyConstants(mlir::Operation* op, llvm::function_ref<bool(Value)> is_constant) {
@@ -127,7 +127,7 @@ class WeightAppender {
     weight.derivation = std::move(derivation);
     mlir::Builder builder(main_.getContext());
     attributes_.push_back(builder.getDictionaryAttr(
-        builder.getNamedAttr(kWeight, builder.getI64IntegerAttr(static_cast<int64_t>(weights_.size())))));
+        builder.getNamedAttr(kWeightAttribute, builder.getI64IntegerAttr(static_cast<int64_t>(weights_.size())))));
     weights_.push_back(std::move(weight));
     return main_.getBody().front().addArgument(type, original.getLoc());
   }
@@ -139,7 +139,7 @@ class WeightAppender {
 
 void defineWeights(mlir::func::FuncOp main, const std::vector<Weight>* weights, ConstantEvaluator& evaluator) {
   for (mlir::BlockArgument argument : main.getArguments()) {
-    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
+    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeightAttribute);
     if (!index || weights == nullptr) continue;
     const Weight& weight = (*weights)[index.getInt()];
     // A weight without bytes is derived from others.
@@ -161,7 +161,7 @@ std::shared_ptr<const WeightDerivation> largerDerivation(mlir::func::FuncOp main
   auto derivation = derivationOf(result, [&](Value value) -> const Weight* {
     auto argument = mlir::dyn_cast<mlir::BlockArgument>(value);
     if (!argument || !isWeightArgument(value)) return nullptr;
-    return &weights[main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight).getInt()];
+    return &weights[main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeightAttribute).getInt()];
   });
   if (!derivation || derivation->sources.empty() ||
       !isWorthDeriving(bytesOf(result.getType()), derivation->sourceBytes()))
@@ -200,7 +200,7 @@ int64_t weightsBytes(mlir::func::FuncOp main) {
 void freeUnreadWeights(mlir::func::FuncOp main, std::vector<Weight>& weights) {
   llvm::SmallVector<bool> read(weights.size(), false);
   for (mlir::BlockArgument argument : main.getArguments()) {
-    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
+    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeightAttribute);
     if (index && !argument.use_empty()) read[index.getInt()] = true;
   }
   for (auto [is_read, weight] : llvm::zip_equal(read, weights)) {

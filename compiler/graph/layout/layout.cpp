@@ -4,6 +4,7 @@
 
 #include "compiler/graph/analysis/channel_block.h"
 #include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "compiler/graph/layout/layout_choices.h"
 #include "compiler/graph/layout/layout_decisions.h"
 #include "compiler/graph/layout/layout_graph.h"
@@ -15,8 +16,6 @@ using mlir::AffineMap;
 using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
-
-RankedTensorType tensorType(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
 /// Rewrites the graph to the chosen layouts.
 class LayoutWriter {

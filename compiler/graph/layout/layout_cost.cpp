@@ -82,7 +82,8 @@ double LayoutCost::reading(const Product& product, ChannelLayout layout) const {
   if (product.group > 1) {
     const int64_t filled = filledForGroups(layout, product.inputs, product.group);
     if (filled == 0) return whole;
-    return (shareOfTime(product, layout, filled) + (layout == kChannelsLast ? parameters_.innermost_read() : 0)) * whole;
+    return (shareOfTime(product, layout, filled) + (layout == kChannelsLast ? parameters_.innermost_read() : 0)) *
+           whole;
   }
   // Inputs are broadcast. With channels last, the next pixel of a tile is a line away.
   if (layout == kChannelsFirst) return 0;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
+#include "compiler/graph/analysis/node_names.h"
 
 namespace tessera::compiler {
 namespace {
@@ -13,19 +14,9 @@ namespace {
 /// Each alternative solves the whole problem once; for further conflicts only the transform's price is reported.
 constexpr int kMostAlternatives = 12;
 
-std::string nameOf(mlir::Location location) {
-  if (auto name = mlir::dyn_cast<mlir::NameLoc>(location)) return name.getName().str();
-  if (auto fused = mlir::dyn_cast<mlir::FusedLoc>(location)) {
-    for (mlir::Location part : fused.getLocations()) {
-      if (std::string name = nameOf(part); !name.empty()) return name;
-    }
-  }
-  return {};
-}
-
 std::string readerName(mlir::Operation* op) {
   if (op->hasTrait<mlir::OpTrait::IsTerminator>()) return "the caller";
-  std::string name = nameOf(op->getLoc());
+  std::string name = firstNodeName(op->getLoc());
   return name.empty() ? op->getName().stripDialect().str() : name;
 }
 
@@ -90,7 +81,7 @@ void Explainer::explainEdge(const LayoutEdge& edge) {
   decision.set_taken(true);
   decision.set_cost(price);
   decision.set_unit("us");
-  const std::string place = nameOf(edge.value.getLoc());
+  const std::string place = firstNodeName(edge.value.getLoc());
   std::string reason =
       absl::StrFormat("%s is transformed from %s to %s for %s: %.1f us", place.empty() ? "an input" : place,
                       layoutName(from, type.getRank() - channels.count + 1),

@@ -1,13 +1,13 @@
 #include "compiler/graph/layout/layout_graph.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/analysis/multiply_accumulate.h"
 #include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/analysis/permutation.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -15,16 +15,12 @@
 namespace tessera::compiler {
 namespace {
 
-using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-constexpr double kForbidden = std::numeric_limits<double>::infinity();
 /// Most block sizes considered in one graph besides the two plain layouts, and most layouts in which a value is held.
 constexpr size_t kMaxBlocks = 5;
 constexpr int kMostHeld = 3;
-
-RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
 
 /// Whether an elementwise operation without a product before it computes the value: it can write any order for free.
 bool writesAnywhere(Value value) {
@@ -87,7 +83,8 @@ void LayoutGraph::collectBlocks() {
   };
   for (GenericOp op : main_.getBody().front().getOps<GenericOp>()) {
     if (auto convolution = asConvolution(op)) {
-      const int64_t inputs = channelCount(tensorType(op.getDpsInputs()[0]), convolution->input) / convolution->groups;
+      const int64_t inputs =
+          channelCount(tensorTypeOrNull(op.getDpsInputs()[0]), convolution->input) / convolution->groups;
       suggest(inputs);
       // A block of neighbours that fills a tile.
       if (const auto tiles = tilesFor(op, prices_); tiles && 2 * inputs > tiles->depth) ++votes[tiles->depth];
@@ -95,10 +92,10 @@ void LayoutGraph::collectBlocks() {
       const int64_t group = inputsAtOnce(op, prices_);
       if (group > 1 && inputs > 1 && inputs < lanes && prices_.cube() == 0)
         ++votes[(inputs + group - 1) / group * group];
-      suggest(channelCount(tensorType(op.getResult(0)), convolution->output) / convolution->groups);
+      suggest(channelCount(tensorTypeOrNull(op.getResult(0)), convolution->output) / convolution->groups);
     } else if (auto channels = op->getNumResults() == 1 ? roles_.of(op->getResult(0)) : std::nullopt;
                channels && isChannelwiseWindow(op)) {
-      suggest(channelCount(tensorType(op->getResult(0)), *channels));
+      suggest(channelCount(tensorTypeOrNull(op->getResult(0)), *channels));
     }
   }
   std::vector<std::pair<int, int64_t>> sorted;
@@ -122,7 +119,7 @@ int LayoutGraph::fixedVariable(ChannelLayout layout) {
 }
 
 double LayoutGraph::transformPrice(Value value, ChannelLayout from, ChannelLayout to) const {
-  auto type = tensorType(value);
+  auto type = tensorTypeOrNull(value);
   const Channels channels = *roles_.of(value);
   const int passes = conversionPasses(type, channels, from, to);
   if (passes == 0) return 0;
@@ -208,7 +205,7 @@ void LayoutGraph::addEdges() {
         if (use.getOperandNumber() < reading.variables.size()) variable = reading.variables[use.getOperandNumber()];
       }
       // An operation that is no node keeps the plain layout.
-      if (variable < 0) variable = fixedVariable(plainLayout(tensorType(value), *channels));
+      if (variable < 0) variable = fixedVariable(plainLayout(tensorTypeOrNull(value), *channels));
       readers[root].push_back({root, 0, variable, owner});
     }
   };
@@ -219,7 +216,7 @@ void LayoutGraph::addEdges() {
   for (auto& [value, edges] : readers) {
     auto it = producer.find(value);
     const int from =
-        it != producer.end() ? it->second : fixedVariable(plainLayout(tensorType(value), *roles_.of(value)));
+        it != producer.end() ? it->second : fixedVariable(plainLayout(tensorTypeOrNull(value), *roles_.of(value)));
     std::vector<int> variables;
     for (LayoutEdge& edge : edges) {
       edge.producer = from;
@@ -240,7 +237,7 @@ void LayoutGraph::countBefore() {
       const ChannelLayout best =
           layouts_[node.variables[form]][std::min_element(costs.begin(), costs.end()) - costs.begin()];
       Value value = node.value(form);
-      auto type = tensorType(value);
+      auto type = tensorTypeOrNull(value);
       transforms_before_ += !samePlaces(type, *roles_.of(value), best, plainLayout(type, *roles_.of(value)));
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "compiler/graph/layout/labelling.h"
@@ -9,6 +10,9 @@
 #include "compiler/graph/layout/layout_roles.h"
 
 namespace tessera::compiler {
+
+/// The cost of a label that must not be chosen.
+inline constexpr double kForbidden = std::numeric_limits<double>::infinity();
 
 /// An operation that supports several layouts. Its activations share one variable of the problem, or have two where
 /// input and output may differ: convolutions, channel shuffles.

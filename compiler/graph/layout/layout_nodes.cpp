@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <limits>
 
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/analysis/multiply_accumulate.h"
 #include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/layout/layout_graph.h"
 #include "llvm/ADT/SetVector.h"
@@ -12,13 +12,8 @@ namespace tessera::compiler {
 namespace {
 
 using mlir::AffineMap;
-using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
-
-constexpr double kForbidden = std::numeric_limits<double>::infinity();
-
-RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
 
 double pointsOf(GenericOp op) {
   double points = 1;
@@ -101,12 +96,12 @@ bool LayoutGraph::describe(GenericOp op, LayoutNode& node) {
 }
 
 LayoutCost::Product LayoutGraph::productOf(GenericOp op, const Convolution& convolution) const {
-  auto output = tensorType(op->getResult(0));
+  auto output = tensorTypeOrNull(op->getResult(0));
   LayoutCost::Product product;
   product.operations = 2 * pointsOf(op);
   // Groups are computed separately, so prices see the channels of one group.
   product.outputs = channelCount(output, convolution.output) / convolution.groups;
-  product.inputs = channelCount(tensorType(op->getOperand(0)), convolution.input) / convolution.groups;
+  product.inputs = channelCount(tensorTypeOrNull(op->getOperand(0)), convolution.input) / convolution.groups;
   // Summed elements for each result.
   product.steps =
       std::max<int64_t>(1, static_cast<int64_t>(pointsOf(op)) / std::max<int64_t>(1, output.getNumElements()));
@@ -116,7 +111,8 @@ LayoutCost::Product LayoutGraph::productOf(GenericOp op, const Convolution& conv
   product.group = inputsAtOnce(op, prices_);
   product.tiles = tilesFor(op, prices_);
   // Without window and stride the whole plane is one line.
-  llvm::SmallVector<int64_t> input = physicalShape(tensorType(op->getOperand(0)), convolution.input, kChannelsFirst);
+  llvm::SmallVector<int64_t> input =
+      physicalShape(tensorTypeOrNull(op->getOperand(0)), convolution.input, kChannelsFirst);
   if (llvm::ArrayRef<int64_t>(input).drop_front(2) == llvm::ArrayRef<int64_t>(plane).drop_front(2)) {
     product.line = 1;
     for (int64_t extent : llvm::ArrayRef<int64_t>(plane).drop_front(2)) product.line *= extent;
@@ -132,7 +128,7 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
   }
   for (auto [index, form] : llvm::enumerate(node.forms)) {
     if (form.kind != OperandForm::kActivation) continue;
-    auto type = tensorType(node.value(index));
+    auto type = tensorTypeOrNull(node.value(index));
     const int64_t channels = channelCount(type, form.channels);
     if (isChannelwiseWindow(op) && index >= result) {
       return prices_.window(pointsOf(op) * (isProduct(op) ? 2 : 1), channels,
@@ -151,7 +147,7 @@ double LayoutGraph::priceOf(const LayoutNode& node, GenericOp op, bool writes, C
 double LayoutGraph::shufflePrice(GenericOp op, const std::array<llvm::SmallVector<unsigned>, 2>& walks,
                                  ChannelLayout first, ChannelLayout second) const {
   if (walks[0].size() == walks[1].size() && std::ranges::is_permutation(walks[0], walks[1])) return 0;
-  auto type = tensorType(op->getResult(0));
+  auto type = tensorTypeOrNull(op->getResult(0));
   const int64_t digit = walks[0].back() == walks[1].back() ? op.getStaticLoopRanges()[walks[0].back()] : 1;
   return prices_.shuffle(tensorBytes(type), type.getNumElements(), digit, second, first);
 }
@@ -197,7 +193,7 @@ bool LayoutGraph::addGeneric(GenericOp op) {
     if (layout.blocked() && prices_.cube() == 0) {
       // Blocks that would be filled by half or less are not considered.
       for (size_t operand : members[slot]) {
-        const int64_t channels = channelCount(tensorType(node.value(operand)), node.forms[operand].channels);
+        const int64_t channels = channelCount(tensorTypeOrNull(node.value(operand)), node.forms[operand].channels);
         if (2 * channels < layout.block) return false;
       }
     }
@@ -240,7 +236,7 @@ bool LayoutGraph::addMoving(mlir::Operation* op) {
   auto slice = mlir::dyn_cast<mlir::tensor::ExtractSliceOp>(op);
   if (!pad && !concat && !slice) return false;
   auto channels = roles_.of(op->getResult(0));
-  auto type = tensorType(op->getResult(0));
+  auto type = tensorTypeOrNull(op->getResult(0));
   if (!channels) return false;
   LayoutNode node{.op = op, .kind = LayoutNode::kPad, .forms = {}, .variables = {}, .anchor = false};
   node.kind = pad ? LayoutNode::kPad : concat ? LayoutNode::kConcat : LayoutNode::kSlice;
@@ -263,11 +259,11 @@ bool LayoutGraph::addMoving(mlir::Operation* op) {
   } else if (concat) {
     if (isChannel(concat.getDim())) {
       if (channels->count != 1) return false;
-      for (Value part : concat.getInputs()) borders.push_back(tensorType(part).getDimSize(channels->first));
+      for (Value part : concat.getInputs()) borders.push_back(tensorTypeOrNull(part).getDimSize(channels->first));
       fills = false;
     }
   } else {
-    auto source = tensorType(slice.getSource());
+    auto source = tensorTypeOrNull(slice.getSource());
     if (source.getRank() != type.getRank()) return false;
     for (int64_t d = 0; d < type.getRank(); ++d) {
       if (mlir::ShapedType::isDynamic(slice.getStaticOffsets()[d]) || slice.getStaticStrides()[d] != 1) return false;
@@ -323,7 +319,7 @@ bool LayoutGraph::addFlatten(mlir::tensor::CollapseShapeOp op) {
                   .variables = {},
                   .anchor = false};
   std::vector<ChannelLayout> layouts;
-  const int64_t count = channelCount(tensorType(op.getSrc()), *channels);
+  const int64_t count = channelCount(tensorTypeOrNull(op.getSrc()), *channels);
   for (ChannelLayout layout : universe_) {
     if (!layout.blocked() || count % layout.block == 0) layouts.push_back(layout);
   }

@@ -4,6 +4,7 @@
 
 #include "compiler/graph/analysis/channel_block.h"
 #include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -17,8 +18,6 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 using mlir::utils::IteratorType;
-
-RankedTensorType tensorType(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
 /// Whether the value is 1 + exp(x), which is never zero.
 bool isLogisticDenominator(Value value) {

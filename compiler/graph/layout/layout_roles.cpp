@@ -3,6 +3,7 @@
 #include "compiler/graph/analysis/multiply_accumulate.h"
 #include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/analysis/permutation.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "compiler/graph/layout/layout_rewrite.h"
 
@@ -10,11 +11,8 @@ namespace tessera::compiler {
 namespace {
 
 using mlir::AffineMap;
-using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
-
-RankedTensorType tensorType(Value value) { return mlir::dyn_cast<RankedTensorType>(value.getType()); }
 
 /// Returns the dimensions that `loops` index if they are adjacent, in this order, next to the batch or last.
 std::optional<Channels> dimensionsOf(AffineMap map, llvm::ArrayRef<unsigned> loops) {
@@ -42,7 +40,7 @@ std::optional<Channels> dimensionsOfAny(AffineMap map, llvm::ArrayRef<unsigned> 
 }
 
 bool isActivation(Value value) {
-  auto type = tensorType(value);
+  auto type = tensorTypeOrNull(value);
   return type && type.getRank() >= 3 && type.hasStaticShape() && type.getNumElements() > 0 &&
          !isKnownAtCompileTime(value);
 }
@@ -168,7 +166,7 @@ std::optional<Channels> ChannelRoles::of(Value value) const {
 }
 
 void ChannelRoles::set(Value value, Channels channels) {
-  if (!isActivation(value) || channels.first + channels.count > tensorType(value).getRank()) return;
+  if (!isActivation(value) || channels.first + channels.count > tensorTypeOrNull(value).getRank()) return;
   // A value keeps the first role; a conflict is resolved where the roles meet.
   if (!channels_.try_emplace(value, channels).second) return;
   if (mlir::Operation* producer = value.getDefiningOp()) pending_.push_back(producer);
@@ -226,7 +224,7 @@ void ChannelRoles::visit(mlir::Operation* op) {
   std::optional<Channels> channels;
   for (Value value : values) {
     if (!channels) channels = of(value);
-    if (tensorType(value).getRank() != tensorType(op->getResult(0)).getRank()) return;
+    if (tensorTypeOrNull(value).getRank() != tensorTypeOrNull(op->getResult(0)).getRank()) return;
   }
   if (!channels) return;
   for (Value value : values) set(value, *channels);

@@ -46,20 +46,20 @@ Value widenedElement(OpBuilder& b, mlir::Location loc, Value element, const Narr
 
 /// Widens `tensor` to 16 bits. Paddings and views are repeated after the conversion, which can then fuse with the
 /// producer.
-Value widened(OpBuilder& b, mlir::Location loc, Value tensor, const NarrowInput& input) {
+Value widenedTensor(OpBuilder& b, mlir::Location loc, Value tensor, const NarrowInput& input) {
   auto type = mlir::cast<RankedTensorType>(tensor.getType()).clone(b.getI16Type());
   if (auto pad = tensor.getDefiningOp<mlir::tensor::PadOp>()) {
     if (Value filler = pad.getConstantPaddingValue()) {
-      Value source = widened(b, loc, pad.getSource(), input);
+      Value source = widenedTensor(b, loc, pad.getSource(), input);
       return mlir::tensor::PadOp::create(b, loc, type, source, pad.getMixedLowPad(), pad.getMixedHighPad(),
                                          widenedElement(b, loc, filler, input));
     }
   }
   if (auto view = tensor.getDefiningOp<mlir::tensor::ExpandShapeOp>())
-    return mlir::tensor::ExpandShapeOp::create(b, loc, type, widened(b, loc, view.getSrc(), input),
+    return mlir::tensor::ExpandShapeOp::create(b, loc, type, widenedTensor(b, loc, view.getSrc(), input),
                                                view.getReassociationIndices());
   if (auto view = tensor.getDefiningOp<mlir::tensor::CollapseShapeOp>())
-    return mlir::tensor::CollapseShapeOp::create(b, loc, type, widened(b, loc, view.getSrc(), input),
+    return mlir::tensor::CollapseShapeOp::create(b, loc, type, widenedTensor(b, loc, view.getSrc(), input),
                                                  view.getReassociationIndices());
   return mapElements(b, loc, tensor, b.getI16Type(), [&](OpBuilder& inner, mlir::Location at, Value element) {
     return widenedElement(inner, at, element, input);
@@ -81,7 +81,7 @@ void widen(GenericOp op) {
   OpBuilder b(op);
   const mlir::Location loc = op.getLoc();
   const auto [x, w] = *narrowProduct(op);
-  Value wide[] = {widened(b, loc, op.getDpsInputs()[0], x), widened(b, loc, op.getDpsInputs()[1], w)};
+  Value wide[] = {widenedTensor(b, loc, op.getDpsInputs()[0], x), widenedTensor(b, loc, op.getDpsInputs()[1], w)};
   auto product = GenericOp::create(
       b, loc, op->getResultTypes(), wide, op.getDpsInits(), op.getIndexingMapsArray(), op.getIteratorTypesArray(),
       [](OpBuilder& inner, mlir::Location at, mlir::ValueRange v) {

@@ -10,6 +10,7 @@
 #include "compiler/graph/analysis/underlying_bytes.h"
 #include "compiler/graph/analysis/used_rows.h"
 #include "compiler/graph/plan/in_place_results.h"
+#include "compiler/ir/weight_attribute.h"
 #include "compiler/ir/workload.h"
 #include "llvm/ADT/DenseSet.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -34,7 +35,7 @@ int64_t BufferPlan::placeArguments(std::vector<PlannedGraph::PlacedWeight>& weig
   std::map<int64_t, int> placed;  // weight index -> storage
   int64_t offset = 0;
   for (mlir::BlockArgument argument : main_.getArguments()) {
-    auto weight = main_.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), "tessera.weight");
+    auto weight = main_.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeightAttribute);
     if (!weight) {
       Storage storage{.kind = v1::Buffer::INPUT, .index = inputs, .spec = model_.inputs[inputs]};
       ++inputs;

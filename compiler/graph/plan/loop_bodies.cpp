@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/analysis/underlying_bytes.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -17,8 +18,6 @@ namespace {
 
 using mlir::RankedTensorType;
 using mlir::Value;
-
-constexpr char kWeight[] = "tessera.weight";
 
 std::string prefixOf(LoopOp loop) { return absl::StrCat(loop.body().getSymName().str(), ": "); }
 
@@ -92,7 +91,7 @@ void settleOperands(LoopOp loop, mlir::func::FuncOp body, mlir::func::FuncOp mai
   for (unsigned i = loop->getNumOperands(); i-- > first;) {
     const unsigned argument = first_argument + i - first;
     auto outer = mlir::dyn_cast<mlir::BlockArgument>(loop->getOperand(i));
-    const mlir::Attribute weight = outer ? main.getArgAttr(outer.getArgNumber(), kWeight) : mlir::Attribute();
+    const mlir::Attribute weight = outer ? main.getArgAttr(outer.getArgNumber(), kWeightAttribute) : mlir::Attribute();
     const bool unread = block.getArgument(argument).use_empty();
     if (!weight && !unread) continue;
     loop->eraseOperand(i);
@@ -103,7 +102,7 @@ void settleOperands(LoopOp loop, mlir::func::FuncOp body, mlir::func::FuncOp mai
   }
   body.setFunctionType(builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
   for (auto [argument, weight] : llvm::enumerate(weights))
-    if (weight) body.setArgAttr(static_cast<unsigned>(argument), kWeight, weight);
+    if (weight) body.setArgAttr(static_cast<unsigned>(argument), kWeightAttribute, weight);
 }
 
 /// Returns the body, with those of nested loops, in a new module.
@@ -125,7 +124,7 @@ ImportedModel modelOf(mlir::func::FuncOp body, const ImportedModel& model) {
   body.setPublic();
   own.weights = model.weights;
   for (auto [index, type] : llvm::enumerate(body.getArgumentTypes())) {
-    if (body.getArgAttr(static_cast<unsigned>(index), kWeight)) continue;
+    if (body.getArgAttr(static_cast<unsigned>(index), kWeightAttribute)) continue;
     own.inputs.push_back(specOf(absl::StrCat("argument", index), type));
   }
   for (auto [index, type] : llvm::enumerate(body.getResultTypes()))

@@ -4,6 +4,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/graph/module_pass.h"
 #include "compiler/graph/passes.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -34,7 +35,7 @@ ImportedModel modelOf(mlir::ModuleOp module) {
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     const mlir::Type type = main.getArgumentTypes()[i];
     v1::TensorSpec spec = specOf("arg" + std::to_string(i), type);
-    auto weight = main.getArgAttrOfType<mlir::IntegerAttr>(i, "tessera.weight");
+    auto weight = main.getArgAttrOfType<mlir::IntegerAttr>(i, kWeightAttribute);
     if (!weight) {
       model.inputs.push_back(std::move(spec));
       continue;

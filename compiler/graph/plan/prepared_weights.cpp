@@ -6,6 +6,7 @@
 #include "compiler/graph/plan/plan_writer.h"
 #include "compiler/graph/rewrites/fusion.h"
 #include "compiler/graph/rewrites/simplify.h"
+#include "compiler/ir/weight_attribute.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
@@ -23,7 +24,6 @@ constexpr double kMostGrowth = 1.2;
 constexpr int64_t kLeastPart = 1000;
 /// Budget of loop points to compute one weight.
 constexpr int64_t kPoints = int64_t{1} << 33;
-constexpr char kWeight[] = "tessera.weight";
 
 int64_t bytesOf(const Weight& weight) {
   int64_t bytes = elementBytes(weight.spec.dtype());
@@ -35,7 +35,7 @@ int64_t bytesOf(const Weight& weight) {
 llvm::SetVector<int64_t> readOf(mlir::func::FuncOp main) {
   llvm::SetVector<int64_t> read;
   for (mlir::BlockArgument argument : main.getArguments()) {
-    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeight);
+    auto index = main.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kWeightAttribute);
     if (index && !argument.use_empty()) read.insert(index.getInt());
   }
   return read;
@@ -63,7 +63,7 @@ absl::StatusOr<PlannedGraph::PreparedWeight> planOf(const Weight& weight, const 
   function.setName("main");
   mlir::Builder builder(function.getContext());
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    function.setArgAttr(i, kWeight, builder.getI64IntegerAttr(i));
+    function.setArgAttr(i, kWeightAttribute, builder.getI64IntegerAttr(i));
   model.weights = weight.derivation->sources;
   model.outputs.push_back(weight.spec);
   // The derivation was recorded operation by operation and is not optimized yet.

@@ -7,6 +7,7 @@
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/analysis/permutation.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "compiler/graph/constants/fold_constants.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -28,8 +29,6 @@ using mlir::tensor::ExtractSliceOp;
 constexpr int64_t kFewElements = int64_t{1} << 16;
 /// Largest fraction of the computed elements that a slice may discard.
 constexpr double kMostCut = 0.25;
-
-RankedTensorType tensorType(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
 /// Whether `op` ends a product with its elementwise operations and concatenations.
 bool endsProduct(mlir::Operation* op) {

@@ -5,6 +5,7 @@
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/analysis/multiply_accumulate.h"
 #include "compiler/graph/analysis/op_kind.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "compiler/graph/rewrites/simplify.h"
 #include "compiler/ir/loop_op.h"
 #include "llvm/ADT/SetVector.h"
@@ -24,8 +25,6 @@ using mlir::tensor::CollapseShapeOp;
 using mlir::tensor::ExpandShapeOp;
 
 constexpr int64_t kMostBytes = int64_t{1} << 30;
-
-RankedTensorType typeOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
 /// The dependence of a body's value, in ascending order: nothing, values outside, a part of a scanned tensor, or the
 /// previous iteration.
@@ -93,7 +92,7 @@ class LoopHoister {
   bool leaves(mlir::Operation* op) {
     const OpKind kind = kindOf(op);
     if ((kind != OpKind::kHeavy && kind != OpKind::kReduction) || op->getNumResults() != 1 ||
-        typeOf(op->getResult(0)).getElementType().isInteger(1)) {
+        tensorType(op->getResult(0)).getElementType().isInteger(1)) {
       return false;
     }
     const Depends depends = of(op->getResult(0));
@@ -167,7 +166,7 @@ class LoopHoister {
     for (auto& group : groups)
       for (int64_t& dim : group) ++dim;
     groups.insert(groups.begin(), {0});
-    const RankedTensorType type = withParts(typeOf(op->getResult(0)));
+    const RankedTensorType type = withParts(tensorType(op->getResult(0)));
     Value source = outside(op->getOperand(0));
     if (expands) return ExpandShapeOp::create(builder, op->getLoc(), type, source, groups);
     return CollapseShapeOp::create(builder, op->getLoc(), type, source, groups);
@@ -207,8 +206,8 @@ class LoopHoister {
       return RankedTensorType::get({form_.most * type.getDimSize(0), type.getDimSize(1)}, type.getElementType());
     };
     const llvm::SmallVector<mlir::ReassociationIndices> groups = {{0, 1}, {2}};
-    Value all = CollapseShapeOp::create(builder, op.getLoc(), flat(typeOf(rows)), outside(rows), groups);
-    const RankedTensorType type = typeOf(op.getResult(0));
+    Value all = CollapseShapeOp::create(builder, op.getLoc(), flat(tensorType(rows)), outside(rows), groups);
+    const RankedTensorType type = tensorType(op.getResult(0));
     GenericOp made = rebuilt(builder, op, flat(type), {all, outside(shared)}, maps, op.getIteratorTypesArray(), 0);
     return ExpandShapeOp::create(builder, op.getLoc(), withParts(type), made.getResult(0), groups);
   }
@@ -232,7 +231,7 @@ class LoopHoister {
     maps.push_back(shifted(op.getMatchingIndexingMap(op.getDpsInitOperand(0)), true));
     llvm::SmallVector<mlir::utils::IteratorType> loops = {mlir::utils::IteratorType::parallel};
     llvm::append_range(loops, op.getIteratorTypesArray());
-    return rebuilt(builder, op, withParts(typeOf(op.getResult(0))), inputs, maps, loops, 1).getResult(0);
+    return rebuilt(builder, op, withParts(tensorType(op.getResult(0))), inputs, maps, loops, 1).getResult(0);
   }
 
   void hoist(mlir::Operation* op) {

@@ -18,7 +18,7 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 using Permutation = llvm::SmallVector<int64_t>;
 
-Permutation permutationOf(Value value) {
+Permutation producerPermutation(Value value) {
   mlir::Operation* op = value.getDefiningOp();
   return op ? compiler::permutationOf(op) : Permutation();
 }
@@ -27,7 +27,7 @@ Value sourceOf(Value transposed) { return transposed.getDefiningOp<GenericOp>().
 
 Value transposeOfTranspose(GenericOp op, PatternRewriter& r) {
   const Permutation outer = compiler::permutationOf(op);
-  const Permutation inner = outer.empty() ? Permutation() : permutationOf(op.getDpsInputs()[0]);
+  const Permutation inner = outer.empty() ? Permutation() : producerPermutation(op.getDpsInputs()[0]);
   if (inner.empty()) return {};
   Permutation both;
   for (int64_t d : outer) both.push_back(inner[d]);
@@ -77,7 +77,7 @@ Value transposeThroughMerge(GenericOp op, PatternRewriter& r) {
   const Permutation outer = compiler::permutationOf(op);
   if (outer.empty()) return {};
   auto merge = op.getDpsInputs()[0].getDefiningOp<mlir::tensor::CollapseShapeOp>();
-  if (!merge || !merge->hasOneUse() || permutationOf(merge.getSrc()).empty()) return {};
+  if (!merge || !merge->hasOneUse() || producerPermutation(merge.getSrc()).empty()) return {};
   auto groups = merge.getReassociationIndices();
   Permutation spread;
   llvm::SmallVector<mlir::ReassociationIndices> regrouped;
@@ -95,7 +95,7 @@ Value transposeThroughMerge(GenericOp op, PatternRewriter& r) {
 
 /// transpose(expand(transpose x)): the inner transpose moves after the split.
 Value splitThroughTranspose(mlir::tensor::ExpandShapeOp op, PatternRewriter& r) {
-  const Permutation inner = permutationOf(op.getSrc());
+  const Permutation inner = producerPermutation(op.getSrc());
   if (inner.empty() || !op.getSrc().hasOneUse() || !op->hasOneUse()) return {};
   if (compiler::permutationOf(*op->user_begin()).empty()) return {};
   auto groups = op.getReassociationIndices();
@@ -128,7 +128,7 @@ Value transposeBehindElementwise(GenericOp op, PatternRewriter& r) {
     inputs.push_back(input);
     if (!mlir::isa<RankedTensorType>(input.getType()) || maps[index].getNumResults() < maps[index].getNumDims())
       continue;
-    const Permutation own = permutationOf(input);
+    const Permutation own = producerPermutation(input);
     if (own.empty() || !maps[index].isIdentity() || !input.hasOneUse()) return {};
     if (!permutation.empty() && own != permutation) return {};
     permutation = own;

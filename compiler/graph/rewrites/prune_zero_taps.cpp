@@ -145,7 +145,7 @@ class Weighed {
 };
 
 /// Output channels [first, first + count) and their taps.
-struct Part {
+struct OutputPart {
   int64_t first = 0, count = 0;
   Box taps;
 };
@@ -159,11 +159,11 @@ class Divider {
   }
 
   /// Returns the parts with the least time; nothing if the convolution as it is takes about as long.
-  std::vector<Part> divide(const Weighed& weighed) const;
+  std::vector<OutputPart> divide(const Weighed& weighed) const;
 
  private:
   /// Returns the seconds of a part. A part whose weights are all zeros keeps one tap.
-  double price(const Part& part) const {
+  double price(const OutputPart& part) const {
     double points = static_cast<double>(part.count);
     for (unsigned loop = 0; loop < extents_.size(); ++loop) {
       const bool tap =
@@ -198,7 +198,7 @@ class Divider {
   llvm::SmallVector<Taps> all_;
 };
 
-std::vector<Part> Divider::divide(const Weighed& weighed) const {
+std::vector<OutputPart> Divider::divide(const Weighed& weighed) const {
   const int64_t outputs = extents_[windows_.outputs], block = std::max(chip_.lanes(), chip_.matrixChannels());
   if (block < 1 || outputs % block != 0 || outputs / block > kMaxBlocks) return {};
   std::vector<Box> boxes;
@@ -212,12 +212,12 @@ std::vector<Part> Divider::divide(const Weighed& weighed) const {
   // The best division of the blocks before each position, by its last part.
   struct Best {
     double seconds = 0;
-    Part last;
+    OutputPart last;
   };
   std::vector<Best> best(1);
   for (size_t end = 1; end <= boxes.size(); ++end) {
     std::optional<Best> here;
-    Part part{.first = 0, .count = 0, .taps = std::nullopt};
+    OutputPart part{.first = 0, .count = 0, .taps = std::nullopt};
     // Extends the last part backwards, block by block; its taps are the union of the blocks'.
     for (size_t begin = end; begin-- > 0;) {
       part = {.first = static_cast<int64_t>(begin) * block,
@@ -228,17 +228,17 @@ std::vector<Part> Divider::divide(const Weighed& weighed) const {
     }
     best.push_back(*here);
   }
-  std::vector<Part> parts;
+  std::vector<OutputPart> parts;
   // Follows the choices back from the end.
   for (int64_t end = outputs; end > 0; end = parts.back().first) parts.push_back(best[end / block].last);
   std::reverse(parts.begin(), parts.end());
   const double now = price({.first = 0, .count = outputs, .taps = all_});
   const double then = best.back().seconds + (parts.size() > 1 ? joining() : 0);
-  return then < (1 - kWorthwhile) * now ? parts : std::vector<Part>();
+  return then < (1 - kWorthwhile) * now ? parts : std::vector<OutputPart>();
 }
 
 /// Builds the convolution of a part.
-Value convolved(mlir::OpBuilder& b, const Windows& windows, const Part& part) {
+Value convolved(mlir::OpBuilder& b, const Windows& windows, const OutputPart& part) {
   GenericOp op = windows.op;
   const llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
   llvm::SmallVector<Value> inputs(op.getDpsInputs());
@@ -271,11 +271,11 @@ int pruneZeroTaps(mlir::func::FuncOp main, const Chip& chip, const std::vector<W
     int64_t budget = kPoints;
     const auto known = constants.evaluate(op.getDpsInputs()[windows->filter], budget);
     if (!known || known->width == 0) continue;
-    const std::vector<Part> parts = Divider(*windows, chip).divide(Weighed(*windows, *known));
+    const std::vector<OutputPart> parts = Divider(*windows, chip).divide(Weighed(*windows, *known));
     if (parts.empty()) continue;
     mlir::OpBuilder b(op);
     llvm::SmallVector<Value> results;
-    for (const Part& part : parts) results.push_back(convolved(b, *windows, part));
+    for (const OutputPart& part : parts) results.push_back(convolved(b, *windows, part));
     Value whole = results.size() == 1
                       ? results[0]
                       : mlir::tensor::ConcatOp::create(b, op.getLoc(), windows->in_result, results).getResult();

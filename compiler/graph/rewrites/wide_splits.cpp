@@ -22,15 +22,15 @@ using mlir::tensor::ExtractSliceOp;
 constexpr int64_t kSplitFanOut = 32;
 
 /// One of the equal parts of its source along a dimension; it has the other dimensions whole.
-struct Part {
+struct SlicedPart {
   int64_t dim = -1, size = 0;
-  bool operator<(const Part& other) const { return std::pair(dim, size) < std::pair(other.dim, other.size); }
+  bool operator<(const SlicedPart& other) const { return std::pair(dim, size) < std::pair(other.dim, other.size); }
 };
 
 /// Returns nothing if the slice has another form.
-std::optional<Part> partOf(ExtractSliceOp slice) {
+std::optional<SlicedPart> partOf(ExtractSliceOp slice) {
   if (kindOf(slice) != OpKind::kSlice || !slice.hasUnitStride()) return std::nullopt;
-  Part part;
+  SlicedPart part;
   for (const auto& [dim, extent] : llvm::enumerate(slice.getSourceType().getShape())) {
     if (slice.getStaticSizes()[dim] == extent) continue;
     if (part.dim >= 0 || slice.getStaticOffsets()[dim] % slice.getStaticSizes()[dim] != 0) return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<Part> partOf(ExtractSliceOp slice) {
   return part.dim < 0 ? std::nullopt : std::optional(part);
 }
 
-void setOffset(ExtractSliceOp slice, Value source, const Part& part, int64_t offset) {
+void setOffset(ExtractSliceOp slice, Value source, const SlicedPart& part, int64_t offset) {
   llvm::SmallVector<int64_t> offsets(slice.getStaticOffsets());
   offsets[part.dim] = offset;
   slice.setStaticOffsets(offsets);
@@ -67,7 +67,8 @@ Value copyOf(mlir::OpBuilder& b, mlir::Location location, Value source, int64_t 
 }
 
 /// Makes slices, keyed by their offsets in `source`, read from copies of it.
-void cut(mlir::OpBuilder& b, Value source, const Part& part, const std::multimap<int64_t, ExtractSliceOp>& slices) {
+void cut(mlir::OpBuilder& b, Value source, const SlicedPart& part,
+         const std::multimap<int64_t, ExtractSliceOp>& slices) {
   const int64_t extent = mlir::cast<RankedTensorType>(source.getType()).getDimSize(part.dim);
   int64_t span = part.size * kSplitFanOut;
   while (span * kSplitFanOut < extent) span *= kSplitFanOut;
@@ -90,7 +91,7 @@ void cut(mlir::OpBuilder& b, Value source, const Part& part, const std::multimap
 
 int stageWideSplits(mlir::func::FuncOp main) {
   mlir::Block& body = main.getBody().front();
-  llvm::MapVector<Value, std::map<Part, std::multimap<int64_t, ExtractSliceOp>>> slices;  // by offset
+  llvm::MapVector<Value, std::map<SlicedPart, std::multimap<int64_t, ExtractSliceOp>>> slices;  // by offset
   for (auto slice : body.getOps<ExtractSliceOp>()) {
     if (const auto part = partOf(slice))
       slices[slice.getSource()][*part].emplace(slice.getStaticOffsets()[static_cast<size_t>(part->dim)], slice);

@@ -19,13 +19,13 @@ struct FusionCandidate {
   std::vector<int> groups;  ///< ascending positions; the merged group takes the last one's place
   int alternatives_id = 0;  ///< shared by alternative forms of a fusion (with and without moved operands), at most one
                             ///< of which is reported
-  v1::Decision decision;                 ///< its figures, for `explain`; completed when it is known whether it is taken
-  v1::Choice choice = {};                ///< kind and place by which pins name it; without a kind it cannot be pinned
-  std::string pinned = {};               ///< value of its pin: "fused", "apart"; empty: no pin
-  bool feasible = false;                 ///< whether it can run in slices
-  bool eligible = false;                 ///< whether it may be taken: feasible, and a gain or requested
-  double error = 0;                      ///< relative error of the predicted times
-  double gain_us = 0;                    ///< predicted time saved, beyond `error`
+  v1::Decision decision;    ///< its figures, for `explain`; completed when it is known whether it is taken
+  v1::Choice choice = {};   ///< kind and place by which pins name it; without a kind it cannot be pinned
+  std::string pinned = {};  ///< value of its pin: "fused", "apart"; empty: no pin
+  bool feasible = false;    ///< whether it can run in slices
+  bool eligible = false;    ///< whether it may be taken: feasible, and a gain or requested
+  double error = 0;         ///< relative error of the predicted times
+  double gain_us = 0;       ///< predicted time saved, beyond `error`
   bool ends_in_normalized_rows = false;  ///< selected last if another candidate continues from these rows
   Group merged = {};                     ///< without choice and profit
 };

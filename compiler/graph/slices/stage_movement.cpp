@@ -9,6 +9,7 @@
 #include "compiler/graph/analysis/node_names.h"
 #include "compiler/graph/analysis/op_kind.h"
 #include "compiler/graph/analysis/stage_attributes.h"
+#include "compiler/graph/analysis/tensor_type.h"
 #include "compiler/graph/slices/access_trace.h"
 #include "compiler/graph/slices/fuse_chains.h"
 #include "compiler/graph/slices/group_links.h"
@@ -42,8 +43,6 @@ struct Form {
 struct Price {
   double apart = 0, slices = 0;
 };
-
-RankedTensorType typeOf(Value value) { return mlir::cast<RankedTensorType>(value.getType()); }
 
 int64_t sliceRowsOf(const Group& stages) {
   for (Operation* op : stages.ops)
@@ -136,7 +135,7 @@ std::string StageMovement::namesOf(const std::vector<int>& groups) const {
 
 Surroundings StageMovement::surroundingsOf(int stages) const {
   const Value result = groups_[stages].results[0];
-  Surroundings at{.stages = stages, .slice_rows = sliceRowsOf(groups_[stages]), .rows = rowsOf(typeOf(result))};
+  Surroundings at{.stages = stages, .slice_rows = sliceRowsOf(groups_[stages]), .rows = rowsOf(tensorType(result))};
   // What follows must be the only reader and work on each element.
   if (GroupLink link = links_.linkOf(stages); link.reader >= 0 && link.others.empty() &&
                                               onElements(groups_[link.reader]) &&
@@ -160,7 +159,7 @@ double StageMovement::cycles(bool turned, bool in_slices) const {
 
 Price StageMovement::price(const Surroundings& at, const Form& form) const {
   const v1::CostParameters::Overheads& steps = chip_.costParameters().overheads();
-  const RankedTensorType made = typeOf(groups_[at.stages].results[0]);
+  const RankedTensorType made = tensorType(groups_[at.stages].results[0]);
   const auto rows = static_cast<double>(at.slice_rows);
   const auto slices = static_cast<double>(made.getDimSize(0) * ceilDiv(made.getDimSize(at.rows), at.slice_rows));
   // Transposes work in squares of a vector's size; in slices they work line by line, so the last square of a line is
@@ -169,7 +168,7 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
   const double full = static_cast<double>(ceilDiv(line, chip_.lanes()) * chip_.lanes()) / static_cast<double>(line);
   Price price;
   const auto add = [&](const Group& moving, double again) {
-    const auto elements = static_cast<double>(typeOf(moving.results[0]).getNumElements());
+    const auto elements = static_cast<double>(tensorType(moving.results[0]).getNumElements());
     const bool turned = turns(moving);
     // Apart: a step, and each element moved at the price of a step.
     price.apart += chip_.seconds(steps.phase_cycles() + (elements * cycles(turned, false)));
@@ -177,7 +176,7 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
         chip_.seconds((slices * steps.nest_cycles()) + (again * elements * (turned ? full : 1) * cycles(turned, true)));
   };
   if (form.before) {
-    const RankedTensorType read = typeOf(groups_[at.before].results[0]);
+    const RankedTensorType read = tensorType(groups_[at.before].results[0]);
     // A slice reads rows of its neighbours as well, again for each slice.
     const auto all = static_cast<double>(read.getDimSize(0) * read.getDimSize(rowsOf(read)));
     add(groups_[at.before], std::max(1.0, slices * (rows + kHalo) / all));
@@ -185,7 +184,7 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
   if (form.behind) {
     add(groups_[at.behind], 1);
     // A slice's part of each plane (the dimensions before the rows) is a separate run of memory.
-    const RankedTensorType written = typeOf(groups_[at.behind].results[0]);
+    const RankedTensorType written = tensorType(groups_[at.behind].results[0]);
     double planes = 1;
     for (int d = 1; d < at.rows_behind; ++d) planes *= static_cast<double>(written.getDimSize(d));
     if (turns(groups_[at.behind])) price.slices += chip_.seconds(slices * planes * steps.run_cycles());

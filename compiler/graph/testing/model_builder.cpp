@@ -4,6 +4,7 @@
 #include <random>
 
 #include "compiler/graph/analysis/element_type.h"
+#include "compiler/ir/weight_attribute.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -61,7 +62,7 @@ Value ModelBuilder::weight(llvm::ArrayRef<int64_t> shape, float lowest) {
   const unsigned position = main_.getNumArguments();
   (void)main_.insertArgument(position, type, b_.getDictionaryAttr({}), loc_);
   const auto index = static_cast<int64_t>(model_.weights.size());
-  main_.setArgAttr(position, "tessera.weight", b_.getI64IntegerAttr(index));
+  main_.setArgAttr(position, kWeightAttribute, b_.getI64IntegerAttr(index));
   model_.weights.push_back({specOf("w" + std::to_string(index), type), *bytes, bytes});
   return main_.getArgument(position);
 }

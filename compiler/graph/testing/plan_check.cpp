@@ -2,6 +2,7 @@
 
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/interpreter/random_array.h"
+#include "compiler/ir/weight_attribute.h"
 #include "compiler/verification/graph_check.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -20,12 +21,10 @@ std::string seededBytes(const v1::TensorSpec& spec, uint64_t seed) {
   return interpreter::toBytes(array);
 }
 
-constexpr char kWeight[] = "tessera.weight";
-
 /// Gives seeded bytes to the weight of an argument; arguments of several functions may be the same weight.
 void addWeight(ImportedModel& model, mlir::func::FuncOp function, unsigned argument, v1::TensorSpec spec,
                uint64_t seed) {
-  auto weight = function.getArgAttrOfType<mlir::IntegerAttr>(argument, kWeight);
+  auto weight = function.getArgAttrOfType<mlir::IntegerAttr>(argument, kWeightAttribute);
   if (!weight) return;
   const auto index = static_cast<size_t>(weight.getInt());
   if (model.weights.size() <= index) model.weights.resize(index + 1);
@@ -52,7 +51,7 @@ ImportedModel PlanTest::parse(const std::string& text) {
   auto main = model.module->lookupSymbol<mlir::func::FuncOp>("main");
   for (unsigned i = 0; i < main.getNumArguments(); ++i) {
     v1::TensorSpec spec = specOf("arg" + std::to_string(i), main.getArgumentTypes()[i]);
-    if (!main.getArgAttr(i, kWeight)) model.inputs.push_back(spec);
+    if (!main.getArgAttr(i, kWeightAttribute)) model.inputs.push_back(spec);
     addWeight(model, main, i, std::move(spec), 100 + i);
   }
   // Bodies of loops have weights as well.

@@ -9,6 +9,7 @@
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/analysis/multiply_accumulate.h"
+#include "compiler/graph/analysis/node_names.h"
 #include "compiler/graph/analysis/stage_attributes.h"
 #include "compiler/graph/analysis/summary.h"
 #include "compiler/graph/constants/fold_constants.h"
@@ -360,16 +361,6 @@ void Writer::run(double saved_us) {
   }
 }
 
-std::string nameOf(Location location) {
-  if (auto name = mlir::dyn_cast<mlir::NameLoc>(location)) return name.getName().str();
-  if (auto fused = mlir::dyn_cast<mlir::FusedLoc>(location)) {
-    for (Location part : fused.getLocations()) {
-      if (std::string name = nameOf(part); !name.empty()) return name;
-    }
-  }
-  return {};
-}
-
 /// The forms of one convolution: times in microseconds at the largest number of images, and the worst ratio of each
 /// form's time to the best one's over all numbers of images.
 struct Comparison {
@@ -502,7 +493,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
     Way& way = ways.emplace_back();
     way.candidate = *candidate;
     way.all = compare(*candidate, prices, isBf16Product(op) ? faster : 1);
-    way.name = nameOf(op.getLoc());
+    way.name = firstNodeName(op.getLoc());
     way.place = choices.nextPlace(kAlgorithmChoice, way.name);
     way.subject = operationsText(op.getOperation());
     const std::string pinned = choices.pinned(kAlgorithmChoice, way.place);

@@ -15,10 +15,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "proto/support/status_macros.h"
 
-namespace tessera::compiler {
+namespace tessera::compiler::expression {
 namespace {
-
-using namespace expression;
 
 class ProgramImport {
  public:
@@ -191,6 +189,9 @@ class ProgramImport {
 };
 
 }  // namespace
+}  // namespace tessera::compiler::expression
+
+namespace tessera::compiler {
 
 absl::StatusOr<ImportedModel> importExpression(mlir::MLIRContext& context, const std::string& path,
                                                const ImportOptions& options) {
@@ -201,7 +202,7 @@ absl::StatusOr<ImportedModel> importExpression(mlir::MLIRContext& context, const
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   TESSERA_ASSIGN_OR_RETURN(const expression::Program program, expression::parse(text));
-  return ProgramImport(context, options).run(program);
+  return expression::ProgramImport(context, options).run(program);
 }
 
 }  // namespace tessera::compiler

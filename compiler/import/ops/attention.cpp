@@ -2,6 +2,7 @@
 #include "compiler/import/ops/attention.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/bounded_concat.h"
 #include "compiler/import/ops/coordinates.h"
@@ -71,8 +72,6 @@ absl::Status checkHeads(Node& n, const char* what, int64_t size, int64_t heads) 
 }
 
 namespace {
-
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
 /// Masks the scores. Positions are those of keys; queries have positions as well. `queries` is the number of queries.
 Tensor maskedScores(Emitter& e, const Tensor& scores, const Tensor& queries, const AttentionOptions& o) {
@@ -291,7 +290,7 @@ absl::StatusOr<Tensor> behindPast(Node& n, Emitter& e, int past, const Tensor& n
   return withPast(n, e, n.in(past), now);
 }
 
-absl::Status readWindow(Node& n, AttentionOptions& o) {
+absl::Status readAttentionWindow(Node& n, AttentionOptions& o) {
   if (n.opset() < 25) return absl::OkStatus();
   TESSERA_ASSIGN_OR_RETURN(const int64_t left, n.integer("left_window_size", -1));
   TESSERA_ASSIGN_OR_RETURN(const int64_t right, n.integer("right_window_size", -1));
@@ -310,7 +309,7 @@ Results lowerAttention(Node& n, Emitter& e) {
                      {.attribute = "qk_matmul_output_mode", .found = absl::StrCat(mode), .accepted = "0 to 3"});
   }
   TESSERA_ASSIGN_OR_RETURN(o.precision, n.dataType("softmax_precision", n.in(0).dtype));
-  TESSERA_RETURN_IF_ERROR(readWindow(n, o));
+  TESSERA_RETURN_IF_ERROR(readAttentionWindow(n, o));
   std::vector<Tensor> qkv;
   const bool packed = n.in(0).rank() == 3;
   const std::vector<int64_t> rows = {0, packed ? 1 : 2};  // batch and length

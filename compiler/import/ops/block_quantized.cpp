@@ -4,6 +4,7 @@
 // Weights stay packed in the compiled model: the operation that unpacks them carries kStoredPacked, so constant folding
 // does not evaluate it. N: columns of the result, K: terms of its sums, P: elements in a byte.
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
 #include "compiler/import/ops/matmul.h"
@@ -20,8 +21,6 @@ using mlir::ValueRange;
 using mlir::utils::IteratorType;
 namespace arith = mlir::arith;
 
-constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
-constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 constexpr v1::DataType kU8 = v1::DATA_TYPE_U8;
 
 /// With few rows a product unpacks each weight once per row; with more rows it is cheaper to unpack all weights first.

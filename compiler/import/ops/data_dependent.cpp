@@ -2,8 +2,10 @@
 // counts the used elements (compiler/import/bounded_dimensions.h).
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded_dimensions.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
+#include "compiler/import/ops/coordinates.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "proto/support/status_macros.h"
@@ -15,12 +17,6 @@ using mlir::OpBuilder;
 using mlir::Value;
 using mlir::ValueRange;
 namespace arith = mlir::arith;
-
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
-
-Value position(const Scalars& s, Value index) {
-  return arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), index);
-}
 
 Value place(const Scalars& s, Value position) {
   return arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), position);

@@ -1,6 +1,7 @@
 // DeformConv: a convolution with an offset and a mask weight for each tap. The displaced taps of all positions become
 // channels of an image of the result's size; the rest is a convolution with a 1x1 kernel.
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/convolution.h"
 #include "compiler/import/ops/coordinates.h"
@@ -13,10 +14,8 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
-
 /// Sizes of a two-dimensional deformable convolution. An offset group is a range of channels with common offsets.
-struct Taps {
+struct KernelTaps {
   int64_t height, width;  ///< of the kernel
   int64_t count;          ///< height * width
   int64_t channels;       ///< of one offset group
@@ -45,7 +44,7 @@ Pair neighbours(const Scalars& s, Value at, int64_t dim) {
 }
 
 /// Returns x at the taps of all positions: [N, C * taps, output...].
-Tensor movedTaps(Node& n, Emitter& e, const Taps& taps, const Window& window) {
+Tensor movedTaps(Node& n, Emitter& e, const KernelTaps& taps, const Window& window) {
   const Tensor& x = n.in(0);
   // 16-bit inputs are interpolated in f32.
   const v1::DataType real = elementBytes(x.dtype) == 2 ? v1::DATA_TYPE_F32 : x.dtype;
@@ -98,7 +97,7 @@ Results lowerDeformConv(Node& n, Emitter& e) {
                       .found = absl::StrCat(groups),
                       .accepted = absl::StrCat("a divisor of ", x.shape[1])});
   }
-  const Taps taps = {f.kernel[0], f.kernel[1], f.kernel[0] * f.kernel[1], x.shape[1] / groups};
+  const KernelTaps taps = {f.kernel[0], f.kernel[1], f.kernel[0] * f.kernel[1], x.shape[1] / groups};
   const Shape places = {window.output[0], window.output[1]};
   auto perTap = [&](int64_t values) { return Shape{x.shape[0], groups * taps.count * values, places[0], places[1]}; };
   const Shape moved = {x.shape[0], x.shape[1] * taps.count, places[0], places[1]};

@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/import/node.h"
 #include "compiler/import/operator.h"
+#include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "proto/support/status_macros.h"
 
@@ -28,10 +29,6 @@ struct Equation {
   Labels result;
   std::map<Label, int64_t> sizes;
 };
-
-bool contains(const Labels& labels, Label label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
 
 /// Reads one operand's labels; the ellipsis means `ellipsis` dimensions.
 absl::StatusOr<Labels> readTerm(const Node& n, std::string_view term, int64_t ellipsis) {
@@ -159,7 +156,7 @@ absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Op
   Labels loops = result;
   for (const Operand& operand : operands) {
     for (Label label : operand.labels) {
-      if (!contains(loops, label)) loops.push_back(label);
+      if (!llvm::is_contained(loops, label)) loops.push_back(label);
     }
   }
   auto map = [&](const Labels& labels) {
@@ -181,7 +178,7 @@ absl::StatusOr<Operand> contract(const Node& n, Emitter& e, const std::vector<Op
   // Zeros in all factors need no comparison in the loop.
   const auto are_zeros = [&](Label label) {
     return std::all_of(operands.begin(), operands.end(),
-                       [&](const Operand& operand) { return contains(operand.zeroed, label); });
+                       [&](const Operand& operand) { return llvm::is_contained(operand.zeroed, label); });
   };
   Tensor zero = e.zeros(dtype, shape);
   Tensor sum = e.generic(dtype, shape, accesses, map(result), kinds, &zero, [&](const Scalars& s, ValueRange v) {
@@ -237,7 +234,7 @@ Results lowerEinsum(Node& n, Emitter& e) {
     for (const auto& [dim, extent] : n.in(i).extents) {
       const Label label = equation.operands[i][dim];
       // A summed dimension counts up to its extent, so the rest becomes zeros.
-      if (contains(equation.result, label)) continue;
+      if (llvm::is_contained(equation.result, label)) continue;
       x = zeroed(e, x, dim);
       summed.push_back(label);
     }
@@ -268,11 +265,11 @@ Results lowerEinsum(Node& n, Emitter& e) {
       kept.clear();
       for (const Labels& labels : {sum.labels, next.labels}) {
         for (Label label : labels) {
-          bool needed = contains(equation.result, label);
+          bool needed = llvm::is_contained(equation.result, label);
           for (int later = i + 1; later < n.numInputs(); ++later) {
-            needed |= contains(equation.operands[later], label);
+            needed |= llvm::is_contained(equation.operands[later], label);
           }
-          if (needed && !contains(kept, label)) kept.push_back(label);
+          if (needed && !llvm::is_contained(kept, label)) kept.push_back(label);
         }
       }
     }

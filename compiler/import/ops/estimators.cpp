@@ -1,5 +1,6 @@
 // Linear estimators and support vectors of ai.onnx.ml: products with coefficients from attributes.
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/ops/machine_learning.h"
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/ops/statistics.h"
@@ -12,8 +13,6 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 namespace math = mlir::math;
-
-constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
 
 /// Returns x times the transposed matrix of `values` (rows x features) plus `offsets`, one per row of the matrix.
 absl::StatusOr<Tensor> linear(Node& n, Emitter& e, const Tensor& x, const std::string& attribute,

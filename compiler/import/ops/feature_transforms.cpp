@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/ops/indexing.h"
 #include "compiler/import/ops/machine_learning.h"
 #include "compiler/import/ops/statistics.h"
@@ -16,8 +17,6 @@ namespace {
 
 using mlir::Value;
 using mlir::ValueRange;
-
-constexpr v1::DataType kF32 = v1::DATA_TYPE_F32, kI64 = v1::DATA_TYPE_I64;
 
 /// Returns one number for all features, or one for each, as a tensor that broadcasts along the last dimension.
 absl::StatusOr<Tensor> perFeature(Node& n, const std::string& attribute, const std::vector<double>& values,

@@ -5,6 +5,7 @@
 // past token; the new tokens follow at each sequence's own length, and the remaining slots are zero. All sequences
 // begin at slot 0.
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
 #include "compiler/import/ops/coordinates.h"
@@ -17,9 +18,20 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
-
-enum Input { kQuery, kKey, kValue, kPastKey, kPastValue, kLengths, kTotal, kCosines, kSines, kPositions, kBias, kSink };
+enum GroupQueryInput {
+  kQuery,
+  kKey,
+  kValue,
+  kPastKey,
+  kPastValue,
+  kLengths,
+  kTotal,
+  kCosines,
+  kSines,
+  kPositions,
+  kBias,
+  kSink
+};
 
 struct Sizes {
   int64_t batch = 0, tokens = 0, past = 0, total = 0, present = 0;

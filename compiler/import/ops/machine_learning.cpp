@@ -4,6 +4,8 @@
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
+#include "compiler/import/ops/scalar_functions.h"
 #include "compiler/import/ops/statistics.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,13 +17,6 @@ namespace {
 using mlir::Value;
 using mlir::ValueRange;
 namespace math = mlir::math;
-
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
-
-Value logistic(const Scalars& s, Value x) {
-  const Value one = s.constant(1);
-  return s.div(one, s.add(one, s.math<math::ExpOp>(s.neg(x))));
-}
 
 /// sqrt(2) erfinv(2 p - 1), with the approximation of erfinv that ONNX's reference and ONNX Runtime use (Winitzki
 /// 2008). Its error is 2e-3, so a more exact formula would differ from both.

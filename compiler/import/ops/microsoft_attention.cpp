@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/attention.h"
 #include "compiler/import/ops/matmul.h"
@@ -11,8 +12,6 @@ namespace tessera::compiler {
 namespace {
 
 using mlir::ValueRange;
-
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
 /// Reads a mask of keys: B x T (or B x S x T), 1 for used keys; or the number of used keys per batch element; or 2 B
 /// numbers with the end and start of each batch element's keys.

@@ -1,5 +1,6 @@
 // ONNX Runtime's quantized operators: elements are dequantized, computed in single precision, and quantized again.
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/matmul.h"
 #include "compiler/import/ops/quantized.h"
@@ -12,9 +13,6 @@ namespace {
 
 using mlir::Value;
 using mlir::ValueRange;
-
-constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
-constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 
 absl::Status requireScale(Node& n, int scale, int zero, v1::DataType type) {
   // These operators have one scale and zero point for the whole tensor.

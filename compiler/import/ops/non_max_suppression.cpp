@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/import/bounded_dimensions.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/heap.h"
 #include "compiler/import/ops/indexing.h"
@@ -18,8 +19,6 @@ using mlir::Value;
 using mlir::ValueRange;
 namespace arith = mlir::arith;
 namespace scf = mlir::scf;
-
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64, kF32 = v1::DATA_TYPE_F32;
 
 struct Suppression {
   Value boxes = {};      ///< [batch, box, 4]

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/narrow_float.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/convolution.h"
@@ -16,9 +17,6 @@
 namespace tessera::compiler {
 using mlir::Value;
 using mlir::ValueRange;
-
-constexpr v1::DataType kF32 = v1::DATA_TYPE_F32;
-constexpr v1::DataType kI32 = v1::DATA_TYPE_I32;
 
 absl::StatusOr<Tensor> aligned(Node& n, Emitter& e, int index, const Tensor& x, int64_t axis) {
   const Tensor& t = n.in(index);

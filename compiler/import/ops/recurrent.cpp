@@ -170,7 +170,7 @@ absl::StatusOr<Layer> readLayer(Node& n, int64_t gates, const std::vector<std::s
 }
 
 /// Keeps the old state, or gives zero, where step t (i32) is beyond the end of the sequence.
-Tensor masked(Emitter& e, const Tensor& lengths, const Tensor& t, const Tensor& now, const Tensor* before) {
+Tensor withinSequence(Emitter& e, const Tensor& lengths, const Tensor& t, const Tensor& now, const Tensor* before) {
   std::vector<Tensor> operands = {now, lengths, t};
   if (before) operands.push_back(*before);
   return e.elementwise(now.dtype, operands, [&](const Scalars& s, ValueRange v) {
@@ -186,9 +186,9 @@ State maskedStep(Emitter& e, const Direction& direction, const Tensor& lengths, 
   State next = step(e, direction, x, before);
   output = next.h;
   if (lengths.shape.empty()) return next;
-  output = masked(e, lengths, t, next.h, nullptr);
-  next.h = masked(e, lengths, t, next.h, &before.h);
-  if (next.c.value) next.c = masked(e, lengths, t, next.c, &before.c);
+  output = withinSequence(e, lengths, t, next.h, nullptr);
+  next.h = withinSequence(e, lengths, t, next.h, &before.h);
+  if (next.c.value) next.c = withinSequence(e, lengths, t, next.c, &before.c);
   return next;
 }
 

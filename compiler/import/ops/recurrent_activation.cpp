@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/import/ops/scalar_functions.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "proto/support/status_macros.h"
 
@@ -13,13 +14,6 @@ namespace {
 
 using mlir::Value;
 namespace math = mlir::math;
-
-Value atLeast(const Scalars& s, Value x, Value bound) {
-  return s.select(s.compare(Relation::kLess, x, bound), bound, x);
-}
-Value atMost(const Scalars& s, Value x, Value bound) {
-  return s.select(s.compare(Relation::kGreater, x, bound), bound, x);
-}
 
 using Body = Value (*)(const Scalars& s, Value x, Value alpha, Value beta);
 

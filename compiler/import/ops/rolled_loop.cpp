@@ -8,8 +8,6 @@
 namespace tessera::compiler {
 namespace {
 
-Tensor alwaysTrue() { return Emitter::wrap(makeConstant(v1::DATA_TYPE_BOOL, {}, std::string(1, '\1'))); }
-
 bool isFalse(const Tensor& condition) { return condition.constant && condition.constant->integerAt(0) == 0; }
 
 /// Returns a bound of the iterations; -1 if there is none.

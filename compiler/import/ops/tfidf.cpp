@@ -1,5 +1,6 @@
 // TfIdfVectorizer: counts each n-gram of a pool in a list of integers.
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/limits.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
@@ -13,8 +14,6 @@ using mlir::OpBuilder;
 using mlir::Value;
 using mlir::ValueRange;
 namespace arith = mlir::arith;
-
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64, kF32 = v1::DATA_TYPE_F32;
 
 // Limits: each skip of each length is a separate loop with a comparison for each element.
 constexpr int64_t kMostSkips = 64, kLongestGram = 16;

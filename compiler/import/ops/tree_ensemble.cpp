@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/ops/machine_learning.h"
 #include "compiler/import/ops/trees.h"
 #include "proto/support/status_macros.h"
@@ -13,7 +14,6 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr v1::DataType kF32 = v1::DATA_TYPE_F32, kF64 = v1::DATA_TYPE_F64;
 constexpr int64_t kMostWeights = int64_t{1} << 26;  ///< of all leaves for all targets
 
 /// Returns numbers from a list of floats or, since version 3, from a tensor of the operator's type.

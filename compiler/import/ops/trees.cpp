@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "proto/support/status_macros.h"
@@ -23,7 +24,6 @@ using mlir::Value;
 using mlir::ValueRange;
 using mlir::utils::IteratorType;
 
-constexpr v1::DataType kI32 = v1::DATA_TYPE_I32, kI64 = v1::DATA_TYPE_I64;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSteps = 16;            ///< of one operation; longer walks continue in the next one
 constexpr int64_t kBlockNodes = 1 << 16;  ///< of a table that stays in a private cache while all rows pass: 512 KiB

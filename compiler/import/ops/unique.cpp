@@ -1,5 +1,6 @@
 // Unique: a stable merge sort of positions, then one pass over equal neighbours.
 #include "compiler/import/bounded_dimensions.h"
+#include "compiler/import/data_types.h"
 #include "compiler/import/operator.h"
 #include "compiler/import/ops/indexing.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,8 +15,6 @@ using mlir::Value;
 using mlir::ValueRange;
 namespace arith = mlir::arith;
 namespace scf = mlir::scf;
-
-constexpr v1::DataType kI64 = v1::DATA_TYPE_I64;
 
 Value toIndex(const Scalars& s, Value v) { return arith::IndexCastOp::create(s.b, s.loc, s.b.getIndexType(), v); }
 Value toInteger(const Scalars& s, Value v) { return arith::IndexCastOp::create(s.b, s.loc, s.b.getI64Type(), v); }
