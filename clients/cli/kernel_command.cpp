@@ -68,9 +68,10 @@ std::string manifestOf(const Kernel& kernel, const v1::Target& target) {
       jsonString(target.name()), jsonString(kernel.name), plan.grid(), plan.threads(), plan.sharedBytes(),
       jsonString(print(nest)),
       absl::StrJoin(nest.loops, ",",
-                    [](std::string* out, const auto& loop) {
+                    [&](std::string* out, const auto& loop) {
+                      const bool sum = nest.isReduction(nest.loopNamed(loop.name));
                       absl::StrAppendFormat(out, R"({"name":%s,"extent":%d,"sum":%s})", jsonString(loop.name),
-                                            loop.extent, loop.reduction ? "true" : "false");
+                                            loop.extent, sum ? "true" : "false");
                     }),
       parameters,
       absl::StrJoin(plan.epilogue, ",",
@@ -86,8 +87,8 @@ std::string trafficText(const SharedTraffic& traffic) {
       traffic.accesses == 0 ? 0.0 : static_cast<double>(traffic.cycles) / static_cast<double>(traffic.accesses));
 }
 
-absl::StatusOr<compiler::intrinsic::Nest> typedNest(const KernelFlags& flags) {
-  absl::StatusOr<compiler::intrinsic::Nest> nest = flags.op.nest();
+absl::StatusOr<compiler::loopnest::Nest> typedNest(const KernelFlags& flags) {
+  absl::StatusOr<compiler::loopnest::Nest> nest = flags.op.nest();
   if (!nest.ok()) return nest;
   const Type *from = typeNamed(flags.type), *to = typeNamed(flags.result);
   if (!from || (!flags.result.empty() && !to)) {
@@ -112,7 +113,7 @@ absl::Status refused(const absl::Status& status) {
 
 /// Writes kernels of many plans to a folder, to be measured.
 int writePlans(const CommandLine& line, const KernelFlags& flags, const v1::Target& target,
-               const compiler::intrinsic::Nest& nest, const compiler::ptx::Question& question) {
+               const compiler::loopnest::Nest& nest, const compiler::ptx::Question& question) {
   const auto kernels = kernelsOf(nest, target, flags.name, flags.plans, question);
   if (!kernels.ok()) return reportError(refused(kernels.status()), line.json);
   std::error_code failed;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/intrinsic/standard_operators.h"
 #include "compiler/target/instruction_sets.h"
+#include "proto/support/status_macros.h"
 
 namespace tessera::client {
 
@@ -41,13 +42,15 @@ absl::StatusOr<Nest> OperatorFlags::nest() const {
         "there is no operator ", text, "; accepted: an expression such as \"O[i, j] += A[i, k] * B[k, j]\", or ",
         absl::StrJoin(standardOperators(), ", ", [](std::string* out, const StandardOperator& s) { *out += s.name; })));
   }
-  auto nest = standard ? parseNest(standard->name, standard->definition, sizes.empty() ? standard->extents : sizes)
-                       : parseNest("operator", text, sizes);
+  auto nest = standard ? compiler::loopnest::parse(standard->name, standard->definition,
+                                                   sizes.empty() ? standard->extents : sizes)
+                       : compiler::loopnest::parse("operator", text, sizes);
+  if (nest.ok()) TESSERA_RETURN_IF_ERROR(checkMappable(*nest));
   for (const Access& access : nest.ok() ? nest->accesses : std::vector<Access>()) {
     int64_t elements = 1;
     for (int64_t extent : shapeOf(*nest, access)) {
       if (extent < 0) return absl::InvalidArgumentError(absl::StrCat("a subscript of ", access.name, " goes below 0"));
-      elements = saturatedProduct(elements, extent);
+      elements = compiler::loopnest::saturatedProduct(elements, extent);
     }
     if (elements <= kMaxElements) continue;
     return absl::InvalidArgumentError(

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "compiler/intrinsic/nest.h"
+#include "compiler/loopnest/nest.h"
 #include "proto/support/cli11.h"
 
 namespace tessera::client {
@@ -15,7 +15,7 @@ struct OperatorFlags {
   /// Adds `--op`, with `what` as its description, and "--extents", which needs it. Returns the option of `--op`.
   CLI::Option* addTo(CLI::App* command, const std::string& what);
   /// Returns the named operator, or the expression with its extents.
-  absl::StatusOr<compiler::intrinsic::Nest> nest() const;
+  absl::StatusOr<compiler::loopnest::Nest> nest() const;
 };
 
 /// Returns the named instruction. Without a name, returns the multiply-add instruction with the most iterations, among

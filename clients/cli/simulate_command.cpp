@@ -21,7 +21,7 @@
 namespace tessera::client {
 namespace {
 
-using compiler::intrinsic::Nest;
+using compiler::loopnest::Nest;
 using compiler::simulator::Question;
 using compiler::simulator::Ranking;
 using compiler::simulator::Simulation;
@@ -53,8 +53,8 @@ struct Work {
 
 /// Identifies equal nests by their elements and types, so that each is simulated once.
 std::string keyOf(const Nest& nest) {
-  std::string key = absl::StrCat(nest.form, print(nest));
-  for (const auto& loop : nest.loops) absl::StrAppend(&key, ",", loop.extent, loop.reduction ? "r" : "");
+  std::string key = print(nest);
+  for (const auto& loop : nest.loops) absl::StrAppend(&key, ",", loop.extent);
   for (const auto& access : nest.accesses) absl::StrAppend(&key, ":", access.dtype);
   return key;
 }

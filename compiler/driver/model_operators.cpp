@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/graph/analysis/element_type.h"
 #include "compiler/graph/analysis/op_kind.h"
-#include "compiler/target/affine.h"
+#include "compiler/loopnest/subscript.h"
 #include "mlir/Analysis/FlatLinearValueConstraints.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -90,12 +90,14 @@ std::optional<std::string> subscriptText(mlir::AffineExpr expression, const mlir
   if (mlir::failed(mlir::getFlattenedAffineExpr(expression, map.getNumDims(), map.getNumSymbols(), &flat))) return {};
   // Quotients and remainders add columns to the flattened expression.
   if (flat.size() != map.getNumDims() + 1) return {};
-  Affine affine;
-  affine.constant = flat.back();
-  for (unsigned d = 0; d < map.getNumDims(); ++d) {
-    if (flat[d] != 0) affine.terms.emplace_back(nest.loops(static_cast<int>(d)).name(), flat[d]);
+  loopnest::Subscript subscript;
+  subscript.constant = flat.back();
+  std::vector<std::string> names;
+  for (int d = 0; d < static_cast<int>(map.getNumDims()); ++d) {
+    names.push_back(nest.loops(d).name());
+    if (flat[d] != 0) subscript.terms.push_back({d, flat[d]});
   }
-  return print(affine);
+  return print(subscript, names);
 }
 
 bool addAccess(mlir::linalg::LinalgOp op, mlir::OpOperand& operand, const std::string& name, v1::OperatorNest& nest) {

@@ -214,7 +214,7 @@ absl::StatusOr<BlockPlan> best(const Chain& chain, std::vector<Candidate> candid
 
 absl::StatusOr<BlockPlan> planBlocksFor(const Chain& chain, const Order& order, double capacity,
                                         const BlockOptions& options) {
-  TESSERA_RETURN_IF_ERROR(validate(chain));
+  TESSERA_RETURN_IF_ERROR(validateChain(chain));
   std::vector<Candidate> one;
   one.push_back({order, Structure(chain, order, options.intermediates), boundsFor(chain, options), {}});
   auto plan = best(chain, std::move(one), capacity, options);
@@ -223,13 +223,13 @@ absl::StatusOr<BlockPlan> planBlocksFor(const Chain& chain, const Order& order, 
 }
 
 absl::StatusOr<BlockPlan> planBlocks(const Chain& chain, double capacity, const BlockOptions& options) {
-  TESSERA_RETURN_IF_ERROR(validate(chain));
+  TESSERA_RETURN_IF_ERROR(validateChain(chain));
   // Loops that every tensor uses run outermost: they never cause a tensor to move twice.
   Order outer = options.outside, loops;
   for (int loop : orderedLoops(chain)) {
     if (std::ranges::count(options.outside, loop) > 0) continue;
     bool everywhere = true;
-    for (size_t t = 0; t < chain.tensors.size(); ++t) everywhere &= chain.accesses(static_cast<int>(t), loop);
+    for (size_t t = 0; t < chain.accesses.size(); ++t) everywhere &= chain.uses(static_cast<int>(t), loop);
     (everywhere ? outer : loops).push_back(loop);
   }
   if (loops.size() > 6)

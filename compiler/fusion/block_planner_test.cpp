@@ -6,6 +6,7 @@
 #include <random>
 
 #include "compiler/fusion/testing/thesis_chains.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -21,7 +22,7 @@ double leastOf(const Chain& chain, const Structure& structure, const std::vector
                double capacity) {
   double least = INFINITY;
   Tiles tiles(chain.loops.size());
-  std::vector<double> bytes(chain.tensors.size());
+  std::vector<double> bytes(chain.accesses.size());
   auto visit = [&](auto&& self, size_t loop) -> void {
     if (loop < sizes.size()) {
       for (int64_t tile : sizes[loop]) {
@@ -112,8 +113,8 @@ TEST(Lagrange, NewtonFindsWhatTheClosedFormSays) {
   ASSERT_TRUE(exact.has_value());
   // Another extent of one loop makes DV slightly asymmetric: no closed form, nearly the same minimum.
   Chain skewed = chain;
-  skewed.tensors.push_back({"a", {{{0}}}, 1});
-  skewed.members[0].inputs.push_back(5);
+  skewed.accesses.push_back({"a", {{{{0}}}}, v1::DATA_TYPE_I8});
+  skewed.statements[0].inputs.push_back(5);
   const Structure other(skewed, orderOf(skewed, "mlkn"), Intermediates::kBlock);
   ASSERT_FALSE(closedForm(other, 1 << 20, boundsOf(skewed)).has_value());
   auto numeric = minimizeVolume(other, 1 << 20, boundsOf(skewed));
@@ -157,7 +158,7 @@ TEST(BlockPlanner, WithinFivePercentOfExhaustiveSearch) {
   double worst = 1;
   for (int trial = 0; trial < 30; ++trial) {
     Chain chain = gemmChain(1, upTo(8, 72), upTo(8, 72), upTo(8, 72), upTo(8, 72), trial % 3 == 0 ? 8 : 1);
-    chain.tensors[trial % 5].element_bytes = trial % 2 ? 2 : 4;
+    chain.accesses[trial % 5].dtype = trial % 2 ? v1::DATA_TYPE_F16 : v1::DATA_TYPE_F32;
     const double capacity = static_cast<double>(upTo(1200, 16000));
     auto plan = planBlocks(chain, capacity);
     ASSERT_TRUE(plan.ok()) << plan.status();

@@ -4,79 +4,48 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::fusion {
 
-bool Chain::isIntermediate(int tensor) const {
-  bool written = false;
-  for (const Member& member : members) {
-    if (written && std::ranges::count(member.inputs, tensor) > 0) return true;
-    written |= member.output == tensor;
-  }
-  return false;
-}
-
-bool Chain::accesses(int tensor, int loop) const {
-  return std::ranges::any_of(tensors[tensor].subscripts, [&](const Subscript& subscript) {
-    return std::ranges::any_of(subscript, [&](const Term& term) { return term.loop == loop; });
-  });
-}
-
-int Chain::loopNamed(const std::string& name) const {
-  for (size_t i = 0; i < loops.size(); ++i)
-    if (loops[i].name == name) return static_cast<int>(i);
-  return -1;
-}
-
-absl::Status validate(const Chain& chain) {
+absl::Status validateChain(const Chain& chain) {
+  if (absl::Status status = loopnest::validate(chain); !status.ok()) return status;
   auto fault = [&](const auto&... what) {
     return absl::InvalidArgumentError(absl::StrCat("chain '", chain.name, "': ", what...));
   };
-  if (chain.members.empty()) return fault("has no members");
-  for (const Loop& loop : chain.loops) {
-    if (loop.extent < 1) return fault("loop '", loop.name, "' has extent ", loop.extent, ", at least 1 is accepted");
-    if (loop.min_tile < 1) return fault("loop '", loop.name, "' has the smallest block ", loop.min_tile);
-  }
-  const int loops = static_cast<int>(chain.loops.size()), tensors = static_cast<int>(chain.tensors.size());
-  for (const Tensor& tensor : chain.tensors) {
-    if (tensor.element_bytes < 1) return fault("tensor '", tensor.name, "' has elements of no size");
-    for (const Subscript& subscript : tensor.subscripts)
-      for (const Term& term : subscript)
-        if (term.loop < 0 || term.loop >= loops || term.stride < 1)
-          return fault("tensor '", tensor.name, "' has a subscript with loop ", term.loop, ", stride ", term.stride);
-  }
-  for (const Member& member : chain.members) {
-    auto known = [&](int tensor) { return tensor >= 0 && tensor < tensors; };
-    if (!known(member.output) || !std::ranges::all_of(member.inputs, known))
-      return fault("member '", member.name, "' names a tensor out of 0..", tensors - 1);
-    for (int loop : member.loops)
-      if (loop < 0 || loop >= loops) return fault("member '", member.name, "' names a loop out of 0..", loops - 1);
-    std::vector<int> operands = member.inputs;
-    operands.push_back(member.output);
-    for (int tensor : operands)
-      for (int loop = 0; loop < loops; ++loop)
-        if (chain.accesses(tensor, loop) && std::ranges::count(member.loops, loop) == 0)
-          return fault("member '", member.name, "' accesses '", chain.tensors[tensor].name, "' by the loop '",
-                       chain.loops[loop].name, "', which is not among its own");
+  if (!chain.bounds.empty()) return fault("has bounds");
+  for (size_t a = 0; a < chain.accesses.size(); ++a) {
+    const Access& access = chain.accesses[a];
+    for (const Subscript& subscript : access.subscripts) {
+      if (!subscript.isAffine())
+        return fault("tensor '", access.name, "' has a subscript with a quotient or remainder");
+      for (const Term& term : subscript.terms)
+        if (term.coefficient < 1)
+          return fault("tensor '", access.name, "' has a subscript with loop ", term.loop, ", coefficient ",
+                       term.coefficient, "; at least 1 is accepted");
+    }
+    for (size_t other = 0; other < a; ++other)
+      if (chain.accesses[other].name == access.name && chain.accesses[other].subscripts != access.subscripts)
+        return fault("tensor '", access.name, "' is accessed in two ways; blocks need a single one");
   }
   return absl::OkStatus();
 }
 
-int64_t footprint(const Chain& chain, int tensor, const std::vector<int64_t>& tiles) {
+int64_t footprint(const Chain& chain, int access, const std::vector<int64_t>& tiles) {
   int64_t elements = 1;
-  for (const Subscript& subscript : chain.tensors[tensor].subscripts) {
+  for (const Subscript& subscript : chain.accesses[access].subscripts) {
     int64_t size = 1;
-    for (const Term& term : subscript) size += term.stride * (tiles[term.loop] - 1);
+    for (const Term& term : subscript.terms) size += term.coefficient * (tiles[term.loop] - 1);
     elements *= size;
   }
   return elements;
 }
 
 bool areDigits(const Chain& chain, Subscript subscript) {
-  std::ranges::sort(subscript, {}, &Term::stride);
+  std::ranges::sort(subscript.terms, {}, &Term::coefficient);
   int64_t step = 1;
-  for (const Term& term : subscript) {
-    if (term.stride != step) return false;
+  for (const Term& term : subscript.terms) {
+    if (term.coefficient != step) return false;
     step *= chain.loops[term.loop].extent;
   }
   return true;
@@ -88,15 +57,15 @@ std::string structuralKey(const Chain& chain) {
   for (const Loop& loop : chain.loops)
     absl::StrAppend(&content, ";", loop.extent, loop.whole ? "w" : "", ":", loop.min_tile, "*", loop.multiple, "~",
                     loop.fewest);
-  for (const Tensor& tensor : chain.tensors) {
-    absl::StrAppend(&content, "|", tensor.element_bytes);
+  for (const Access& tensor : chain.accesses) {
+    absl::StrAppend(&content, "|", elementBytes(tensor.dtype));
     for (const Subscript& subscript : tensor.subscripts) {
       absl::StrAppend(&content, ",");
-      for (const Term& term : subscript) absl::StrAppend(&content, "+", term.stride, "*", term.loop);
+      for (const Term& term : subscript.terms) absl::StrAppend(&content, "+", term.coefficient, "*", term.loop);
     }
   }
-  for (const Member& member : chain.members) {
-    absl::StrAppend(&content, "#", member.output, "@", member.flops);
+  for (const Statement& member : chain.statements) {
+    absl::StrAppend(&content, "#", member.output, "@", member.body.flops);
     for (int input : member.inputs) absl::StrAppend(&content, ",", input);
     for (int loop : member.loops) absl::StrAppend(&content, "/", loop);
   }
@@ -105,10 +74,10 @@ std::string structuralKey(const Chain& chain) {
 
 std::vector<Chain> unfused(const Chain& chain) {
   std::vector<Chain> parts;
-  for (const Member& member : chain.members) {
-    Chain part{chain.name + "/" + member.name, {}, {}, {}};
+  for (const Statement& member : chain.statements) {
+    Chain part{.name = chain.name + "/" + member.name};
     std::map<int, int> loop_of;
-    Member alone = member;
+    Statement alone = member;
     std::vector<int> operands = member.inputs;
     operands.push_back(member.output);
     // Adds a loop to the member's own chain and returns its position.
@@ -121,15 +90,15 @@ std::vector<Chain> unfused(const Chain& chain) {
     auto key = [](const Subscript& subscript) {
       // Digits of a merged dimension stay separate loops.
       std::vector<std::pair<int, int64_t>> terms;
-      for (const Term& term : subscript) terms.emplace_back(term.loop, term.stride);
+      for (const Term& term : subscript.terms) terms.emplace_back(term.loop, term.coefficient);
       return terms;
     };
-    for (const Subscript& subscript : chain.tensors[member.output].subscripts) {
+    for (const Subscript& subscript : chain.accesses[member.output].subscripts) {
       if (areDigits(chain, subscript)) continue;
-      Loop loop{"", 1};
-      for (const Term& term : subscript) {
+      Loop loop{.name = ""};
+      for (const Term& term : subscript.terms) {
         loop.name += (loop.name.empty() ? "" : "+") + chain.loops[term.loop].name;
-        loop.extent += term.stride * (chain.loops[term.loop].extent - 1);
+        loop.extent += term.coefficient * (chain.loops[term.loop].extent - 1);
       }
       merged[key(subscript)] = own(loop);
     }
@@ -140,19 +109,19 @@ std::vector<Chain> unfused(const Chain& chain) {
       return at->second;
     };
     for (size_t t = 0; t < operands.size(); ++t) {
-      Tensor tensor = chain.tensors[operands[t]];
+      Access tensor = chain.accesses[operands[t]];
       for (Subscript& subscript : tensor.subscripts) {
         // h * s + r * s + p contains (h + r) times s, which is replaced if h + r is a merged output dimension.
-        Subscript rest = subscript;
+        std::vector<Term> rest = subscript.terms;
         // Finds the merged output dimensions in the subscript, with their common factor.
         for (const auto& [terms, loop] : merged) {
           int64_t factor = 0;
           bool holds = true;
           for (const auto& [l, stride] : terms) {
             auto at = std::ranges::find(rest, l, &Term::loop);
-            holds = holds && at != rest.end() && at->stride % stride == 0;
+            holds = holds && at != rest.end() && at->coefficient % stride == 0;
             if (!holds) break;
-            const int64_t quotient = at->stride / stride;
+            const int64_t quotient = at->coefficient / stride;
             holds = factor == 0 || factor == quotient;
             factor = quotient;
           }
@@ -163,9 +132,9 @@ std::vector<Chain> unfused(const Chain& chain) {
           rest.push_back({-1 - loop, factor});
         }
         for (Term& term : rest) term.loop = term.loop < 0 ? -1 - term.loop : single(term.loop);
-        subscript = rest;
+        subscript.terms = rest;
       }
-      part.tensors.push_back(std::move(tensor));
+      part.accesses.push_back(std::move(tensor));
       if (t < member.inputs.size()) {
         alone.inputs[t] = static_cast<int>(t);
       } else {
@@ -174,7 +143,7 @@ std::vector<Chain> unfused(const Chain& chain) {
     }
     alone.loops.clear();
     for (size_t l = 0; l < part.loops.size(); ++l) alone.loops.push_back(static_cast<int>(l));
-    part.members.push_back(std::move(alone));
+    part.statements.push_back(std::move(alone));
     parts.push_back(std::move(part));
   }
   return parts;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
@@ -13,7 +14,7 @@ namespace {
 double wholeBytes(const Chain& chain, int tensor) {
   Tiles whole;
   for (const Loop& loop : chain.loops) whole.push_back(loop.extent);
-  return static_cast<double>(footprint(chain, tensor, whole) * chain.tensors[tensor].element_bytes);
+  return static_cast<double>(footprint(chain, tensor, whole) * elementBytes(chain.accesses[tensor].dtype));
 }
 
 /// Returns the bandwidth of the nearest level that holds `bytes` and as much again for the results.
@@ -22,9 +23,9 @@ double rateOf(const Chip& chip, double bytes) { return chip.bytesPerSecond(chip.
 /// Returns the seconds to load every input once from its initial level. Fusion cannot avoid this cost.
 double onceSeconds(const Chain& chain, const Chip& chip) {
   double bytes = 0, written = 0;
-  for (size_t t = 0; t < chain.tensors.size(); ++t)
+  for (size_t t = 0; t < chain.accesses.size(); ++t)
     if (!chain.isIntermediate(static_cast<int>(t))) bytes += wholeBytes(chain, static_cast<int>(t));
-  for (const Member& member : chain.members)
+  for (const Statement& member : chain.statements)
     if (!chain.isIntermediate(member.output)) written += wholeBytes(chain, member.output);
   return (bytes + (chip.costParameters().memory().transfers_per_written_line() - 1) * written) / rateOf(chip, bytes);
 }
@@ -36,7 +37,7 @@ double moveSeconds(const Chain& chain, const Chip& chip, const Between& between,
                nest = chip.seconds(chip.costParameters().overheads().nest_cycles());
   double seconds = 0;
   for (const Moved& moved : between.moved) {
-    const auto bytes = static_cast<double>(chain.tensors[moved.tensor].element_bytes);
+    const auto bytes = static_cast<double>(elementBytes(chain.accesses[moved.tensor].dtype));
     if (!slices) {
       const double elements = wholeBytes(chain, moved.tensor) / bytes;
       seconds +=
@@ -44,7 +45,7 @@ double moveSeconds(const Chain& chain, const Chip& chip, const Between& between,
       continue;
     }
     const auto elements = static_cast<double>(footprint(chain, moved.tensor, slices->tiles) * slices->slices);
-    const bool back = moved.tensor == chain.members.back().output;
+    const bool back = moved.tensor == chain.statements.back().output;
     const double cycles = !moved.turned ? parameters.slice_copy_cycles()
                           : back        ? parameters.slice_transpose_store_cycles()
                                         : parameters.slice_transpose_cycles();
@@ -59,10 +60,10 @@ std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6);
 /// Returns the chain with all loops cuttable except those of windows.
 Chain withoutWhole(Chain chain) {
   std::vector<bool> slides(chain.loops.size(), false);
-  for (const Tensor& tensor : chain.tensors)
+  for (const Access& tensor : chain.accesses)
     for (const Subscript& subscript : tensor.subscripts)
-      for (const Term& term : subscript)
-        slides[term.loop] = slides[term.loop] || (subscript.size() > 1 && !areDigits(chain, subscript));
+      for (const Term& term : subscript.terms)
+        slides[term.loop] = slides[term.loop] || (subscript.terms.size() > 1 && !areDigits(chain, subscript));
   for (size_t loop = 0; loop < chain.loops.size(); ++loop)
     if (!slides[loop]) chain.loops[loop].whole = false;
   return chain;
@@ -84,8 +85,8 @@ Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& b
     const auto bytes = alone.of(parts[p], capacity);
     if (!bytes.ok()) return {INFINITY, 0, std::string(bytes.status().message())};
     double transfer = 0;
-    const Member& member = chain.members[p];
-    for (size_t t = 0; t < parts[p].tensors.size(); ++t) {
+    const Statement& member = chain.statements[p];
+    for (size_t t = 0; t < parts[p].accesses.size(); ++t) {
       const int original = t < member.inputs.size() ? member.inputs[t] : member.output;
       const double moved = (*bytes)[t];
       // An intermediate was just written, so it comes from the nearest level that holds it; other operands come from
@@ -109,7 +110,7 @@ Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& b
 
 double intermediateBytes(const Chain& chain) {
   double bytes = 0;
-  for (size_t t = 0; t < chain.tensors.size(); ++t)
+  for (size_t t = 0; t < chain.accesses.size(); ++t)
     if (chain.isIntermediate(static_cast<int>(t))) bytes += wholeBytes(chain, static_cast<int>(t));
   return bytes;
 }
@@ -150,7 +151,7 @@ double roundTripSeconds(const Chip& chip, double bytes) {
 
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
                                            const Between& between, UnfusedTraffic* known) {
-  TESSERA_RETURN_IF_ERROR(validate(chain));
+  TESSERA_RETURN_IF_ERROR(validateChain(chain));
   ChainDecision decision;
   const std::optional<size_t> own = chip.ownLevel();
   if (!own) {
@@ -174,7 +175,7 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   // Slices copy moved operands first and then hold both forms.
   SliceNeeds needs{.running = between.running, .row_bytes = between.row_bytes};
   for (const Moved& moved : between.moved)
-    if (moved.tensor != chain.members.back().output) needs.copied.push_back(moved.tensor);
+    if (moved.tensor != chain.statements.back().output) needs.copied.push_back(moved.tensor);
   auto slices = planSlices(chain, cut, chip, level, needs);
   if (!slices.ok()) {
     decision.fused_seconds = INFINITY;

@@ -123,7 +123,7 @@ TEST(ChainDecision, WhatIsLeftForOthersIsPaidFor) {
   const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
   auto gone = decideSlices(chain, cut, Chip(serverCore()), {6, 1});
   Between between{6, 1};
-  between.left = {chain.members[0].output};
+  between.left = {chain.statements[0].output};
   auto left = decideSlices(chain, cut, Chip(serverCore()), between);
   ASSERT_TRUE(gone.ok() && left.ok());
   EXPECT_EQ(left->unfused_seconds, gone->unfused_seconds);
@@ -141,12 +141,12 @@ TEST(ChainDecision, DigitsAreNoWindow) {
   chain.loops[outer].extent = 8;
   chain.loops.push_back({"inner", 32});
   const int inner = static_cast<int>(chain.loops.size()) - 1;
-  chain.members[1].loops.push_back(inner);
-  chain.tensors[3].subscripts = {{{outer, 1}}, {{chain.loopNamed("l"), 1}}, {{inner, 1}}};
-  chain.tensors[4].subscripts = {{{chain.loopNamed("m"), 1}}, {{outer, 32}, {inner, 1}}};
-  EXPECT_TRUE(areDigits(chain, chain.tensors[4].subscripts[1]));
-  EXPECT_FALSE(areDigits(chain, {{outer, 1}, {inner, 1}}));
-  EXPECT_FALSE(areDigits(chain, {{outer, 16}, {inner, 1}}));
+  chain.statements[1].loops.push_back(inner);
+  chain.accesses[3].subscripts = {{{{outer, 1}}}, {{{chain.loopNamed("l"), 1}}}, {{{inner, 1}}}};
+  chain.accesses[4].subscripts = {{{{chain.loopNamed("m"), 1}}}, {{{outer, 32}, {inner, 1}}}};
+  EXPECT_TRUE(areDigits(chain, chain.accesses[4].subscripts[1]));
+  EXPECT_FALSE(areDigits(chain, {{{outer, 1}, {inner, 1}}}));
+  EXPECT_FALSE(areDigits(chain, {{{outer, 16}, {inner, 1}}}));
   auto digits = decideSlices(chain, {chain.loopNamed("m")}, Chip(serverCore()), {});
   ASSERT_TRUE(digits.ok()) << digits.status();
   EXPECT_NEAR(digits->unfused_seconds, whole, 0.05 * whole);

@@ -9,14 +9,17 @@ namespace {
 
 /// Rows of a 3x1 convolution of stride 2 after one of stride 1: B[h + r, k] = A[h + r + q] W, C[h] = B[2 h + r, k] V.
 Chain twoWindows() {
-  Chain chain{"windows",
-              {{"h", 14}, {"r", 3, 1, true}, {"q", 5, 1, true}, {"k", 8}},
-              {{"A", {{{0, 2}, {1, 1}, {2, 1}}}},
-               {"W", {{{2, 1}}, {{3, 1}}}},
-               {"B", {{{0, 2}, {1, 1}}, {{3, 1}}}},
-               {"V", {{{1, 1}}, {{3, 1}}}},
-               {"C", {{{0, 1}}}}},
-              {{"first", {0, 1, 2, 3}, {0, 1}, 2}, {"second", {0, 1, 3}, {2, 3}, 4}}};
+  const auto access = [](const char* name, const std::vector<std::vector<Term>>& dimensions) {
+    Access made{.name = name};
+    for (const std::vector<Term>& terms : dimensions) made.subscripts.push_back({.terms = terms});
+    return made;
+  };
+  Chain chain{.name = "windows",
+              .loops = {{"h", 14}, {"r", 3, 1, true}, {"q", 5, 1, true}, {"k", 8}},
+              .accesses = {access("A", {{{0, 2}, {1, 1}, {2, 1}}}), access("W", {{{2, 1}}, {{3, 1}}}),
+                           access("B", {{{0, 2}, {1, 1}}, {{3, 1}}}), access("V", {{{1, 1}}, {{3, 1}}}),
+                           access("C", {{{0, 1}}})},
+              .statements = {{"first", {0, 1, 2, 3}, {0, 1}, 2}, {"second", {0, 1, 3}, {2, 3}, 4}}};
   return chain;
 }
 

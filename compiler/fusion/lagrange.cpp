@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "proto/messages/element_size.h"
+
 namespace tessera::compiler::fusion {
 namespace {
 
@@ -28,8 +30,8 @@ struct LogSum {
 double realVolume(const Structure& structure, const Vector& tiles) {
   double volume = 0;
   for (const Traffic& traffic : structure.traffic) {
-    double moved = static_cast<double>(structure.chain->tensors[traffic.tensor].element_bytes);
-    for (size_t d = 0; d < structure.chain->tensors[traffic.tensor].subscripts.size(); ++d)
+    double moved = static_cast<double>(elementBytes(structure.chain->accesses[traffic.tensor].dtype));
+    for (size_t d = 0; d < structure.chain->accesses[traffic.tensor].subscripts.size(); ++d)
       moved *= structure.extentOf<double>(traffic.tensor, d, tiles);
     for (int loop : traffic.replaced_by)
       moved *= std::max(1.0, static_cast<double>(structure.chain->loops[loop].extent) / tiles[loop]);
@@ -42,8 +44,8 @@ double realVolume(const Structure& structure, const Vector& tiles) {
 double realMemory(const Structure& structure, size_t member, const Vector& tiles) {
   double held = 0;
   for (int tensor : structure.resident[member]) {
-    double bytes = static_cast<double>(structure.chain->tensors[tensor].element_bytes);
-    for (size_t d = 0; d < structure.chain->tensors[tensor].subscripts.size(); ++d)
+    double bytes = static_cast<double>(elementBytes(structure.chain->accesses[tensor].dtype));
+    for (size_t d = 0; d < structure.chain->accesses[tensor].subscripts.size(); ++d)
       bytes *= structure.extentOf<double>(tensor, d, tiles);
     held += bytes;
   }
@@ -55,12 +57,12 @@ class Product {
  public:
   Product(const Structure& structure, int tensor, const std::vector<int>& replaced_by, const Vector& tiles,
           const std::vector<int>& position)
-      : factor_(static_cast<double>(structure.chain->tensors[tensor].element_bytes)) {
+      : factor_(static_cast<double>(elementBytes(structure.chain->accesses[tensor].dtype))) {
     const Chain& chain = *structure.chain;
-    for (const Subscript& subscript : chain.tensors[tensor].subscripts) {
+    for (const Subscript& subscript : chain.accesses[tensor].subscripts) {
       Extent extent;
-      for (const Term& term : subscript) {
-        const auto stride = static_cast<double>(term.stride);
+      for (const Term& term : subscript.terms) {
+        const auto stride = static_cast<double>(term.coefficient);
         // A retained loop counts with its whole extent, a fixed loop with its tile; only free loops stay variables.
         if (structure.retained[tensor] >> term.loop & 1) {
           extent.fixed += stride * static_cast<double>(chain.loops[term.loop].extent - 1);

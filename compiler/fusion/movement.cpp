@@ -13,14 +13,14 @@ namespace tessera::compiler::fusion {
 Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles, Intermediates intermediates) {
   const Structure structure(chain, order, intermediates);
   Movement result;
-  result.tensor_volume_bytes.resize(chain.tensors.size());
-  result.tensor_footprint_bytes.resize(chain.tensors.size());
+  result.tensor_volume_bytes.resize(chain.accesses.size());
+  result.tensor_footprint_bytes.resize(chain.accesses.size());
   for (const Traffic& traffic : structure.traffic) {
     const double moved = structure.moved(traffic, tiles);
     result.tensor_volume_bytes[traffic.tensor] += moved;
     result.volume_bytes += moved;
   }
-  for (size_t t = 0; t < chain.tensors.size(); ++t)
+  for (size_t t = 0; t < chain.accesses.size(); ++t)
     result.tensor_footprint_bytes[t] = structure.bytes(static_cast<int>(t), tiles);
   // MU is the largest footprint of all operands of one member.
   for (const std::vector<int>& operands : structure.resident) {
@@ -36,13 +36,13 @@ namespace {
 /// `points`: the mean points of a block of a tensor.
 double flopsWith(const Chain& chain, const Tiles& tiles, const std::function<double(int)>& points) {
   double total = 0;
-  for (const Member& member : chain.members) {
+  for (const Statement& member : chain.statements) {
     // A block's work: the points of its output block, times the block of each loop that is only summed.
-    double work = member.flops * points(member.output);
+    double work = member.body.flops * points(member.output);
     for (int loop : member.loops) {
       const double blocks = static_cast<double>(ceilDiv(chain.loops[loop].extent, tiles[loop]));
       // The last block is narrower: on average a block is extent / blocks wide.
-      if (!chain.accesses(member.output, loop)) {
+      if (!chain.uses(member.output, loop)) {
         work *= static_cast<double>(chain.loops[loop].extent);
       } else {
         work *= blocks * std::min(1.0, static_cast<double>(chain.loops[loop].extent) / (blocks * tiles[loop]));

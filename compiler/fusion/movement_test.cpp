@@ -19,8 +19,8 @@ int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 TEST(Movement, MatchesTheThesisForMlkn) {
   const int64_t M = 500, N = 130, K = 70, L = 333, tm = 64, tn = 24, tk = 16, tl = 50;
   Chain chain = gemmChain(1, M, N, K, L);
-  for (Tensor& tensor : chain.tensors) tensor.element_bytes = 1;
-  ASSERT_TRUE(validate(chain).ok());
+  for (Access& tensor : chain.accesses) tensor.dtype = v1::DATA_TYPE_I8;
+  ASSERT_TRUE(validateChain(chain).ok());
   const Movement moved = analyse(chain, orderOf(chain, "mlkn"), {tm, tl, tk, tn});
   // DM: all blocks of a tensor together are the tensor once, because the last ones are narrower.
   using testing::DoubleEq;
@@ -70,7 +70,7 @@ TEST(Movement, IntermediateIsKeptAlongLoopsThatAPrivateLoopRevisits) {
 TEST(Movement, WindowsOfConvolutionsOverlap) {
   // 3x3 stride 2 over a 3x3: the block of the first input for 4x5 points of the last output.
   Chain chain = convolutionChain({8, 35, 35, 16, 12, 2, 1, 3, 3});
-  ASSERT_TRUE(validate(chain).ok());
+  ASSERT_TRUE(validateChain(chain).ok());
   EXPECT_EQ(chain.loops[chain.loopNamed("h")].extent, (35 - 3) / 2 + 1 - 2);
   Tiles tiles;
   for (const Loop& loop : chain.loops) tiles.push_back(loop.whole ? loop.extent : 1);
@@ -92,7 +92,7 @@ TEST(Movement, MembersAloneKeepTheirWork) {
   Chain chain = convolutionChain({8, 35, 35, 16, 12, 2, 1, 3, 3});
   double flops = 0;
   for (const Chain& part : unfused(chain)) {
-    ASSERT_TRUE(validate(part).ok()) << validate(part);
+    ASSERT_TRUE(validateChain(part).ok()) << validateChain(part);
     flops += flopsOf(part);
   }
   EXPECT_EQ(flops, flopsOf(chain));
@@ -105,10 +105,10 @@ TEST(Movement, MembersAloneKeepTheirWork) {
 
 TEST(Movement, FaultsAreNamed) {
   Chain chain = gemmChain(1, 4, 4, 4, 4);
-  chain.members[1].loops = {0, 1};
-  EXPECT_THAT(validate(chain).message(), testing::HasSubstr("'gemm2' accesses 'D' by the loop 'n'"));
+  chain.statements[1].loops = {0, 1};
+  EXPECT_THAT(validateChain(chain).message(), testing::HasSubstr("'gemm2' accesses 'D' by the loop 'n'"));
   chain = gemmChain(1, 4, 4, 0, 4);
-  EXPECT_THAT(validate(chain).message(), testing::HasSubstr("loop 'k' has extent 0"));
+  EXPECT_THAT(validateChain(chain).message(), testing::HasSubstr("loop 'k' has extent 0"));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ Sample exhaustive(const std::vector<Chain>& parts, const std::vector<Order>& ord
   std::vector<std::vector<int64_t>> sizes;
   for (const Loop& loop : chain.loops) {
     std::vector<int64_t>& list = sizes.emplace_back();
-    const bool shared = std::ranges::all_of(chain.members, [&](const Member& member) {
+    const bool shared = std::ranges::all_of(chain.statements, [&](const Statement& member) {
       return std::ranges::count(member.loops, &loop - chain.loops.data()) > 0;
     });
     for (int64_t blocks = 1; blocks <= loop.extent / loop.min_tile; blocks = shared ? blocks + 1 : blocks * 2)

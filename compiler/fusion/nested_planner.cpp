@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/fusion/ceil_div.h"
+#include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
@@ -22,16 +23,17 @@ void splitLoop(Chain& chain, int at, int64_t tile) {
   Loop within = loop;
   within.extent = tile;
   within.min_tile = std::min(loop.min_tile, tile);
+  within.fewest = 0;  // belongs to the whole loop
   chain.loops.push_back(std::move(within));
   chain.loops[at] = {.name = loop.name + "'", .extent = ceilDiv(loop.extent, tile)};
-  for (Member& member : chain.members)
+  for (Statement& member : chain.statements)
     if (std::ranges::count(member.loops, at) > 0) member.loops.push_back(inner);
-  for (Tensor& tensor : chain.tensors)
+  for (Access& tensor : chain.accesses)
     for (Subscript& subscript : tensor.subscripts)
-      for (size_t term = 0, terms = subscript.size(); term < terms; ++term) {
-        if (subscript[term].loop != at) continue;
-        subscript.push_back({inner, subscript[term].stride});
-        subscript[term].stride *= tile;
+      for (size_t term = 0, terms = subscript.terms.size(); term < terms; ++term) {
+        if (subscript.terms[term].loop != at) continue;
+        subscript.terms.push_back({inner, subscript.terms[term].coefficient});
+        subscript.terms[term].coefficient *= tile;
       }
 }
 
@@ -158,9 +160,9 @@ Tiles innermost(const Chain& chain, absl::Span<const LoopStep> steps) {
 double heldBytes(const Chain& chain, absl::Span<const LoopStep> steps) {
   const Tiles tiles = innermost(chain, steps);
   double bytes = 0;
-  for (size_t tensor = 0; tensor < chain.tensors.size(); ++tensor)
-    bytes +=
-        static_cast<double>(footprint(chain, static_cast<int>(tensor), tiles) * chain.tensors[tensor].element_bytes);
+  for (size_t tensor = 0; tensor < chain.accesses.size(); ++tensor)
+    bytes += static_cast<double>(footprint(chain, static_cast<int>(tensor), tiles) *
+                                 elementBytes(chain.accesses[tensor].dtype));
   return bytes;
 }
 
@@ -177,11 +179,11 @@ int64_t blocksIn(int64_t extent, absl::Span<const int64_t> tiles) {
 Movement movedBy(const Chain& chain, absl::Span<const LoopStep> steps) {
   Movement moved;
   const Tiles tiles = innermost(chain, steps);
-  for (size_t at = 0; at < chain.tensors.size(); ++at) {
+  for (size_t at = 0; at < chain.accesses.size(); ++at) {
     const auto tensor = static_cast<int>(at);
-    const auto bytes = static_cast<double>(chain.tensors[at].element_bytes);
+    const auto bytes = static_cast<double>(elementBytes(chain.accesses[at].dtype));
     size_t replacing = steps.size();  // the steps before it replace the block
-    while (replacing > 0 && !chain.accesses(tensor, steps[replacing - 1].loop)) --replacing;
+    while (replacing > 0 && !chain.uses(tensor, steps[replacing - 1].loop)) --replacing;
     std::vector<Tiles> cut(chain.loops.size());
     for (const LoopStep& step : steps.first(replacing)) cut[step.loop].push_back(step.tile);
     std::vector<double> mean;
@@ -191,9 +193,9 @@ Movement movedBy(const Chain& chain, absl::Span<const LoopStep> steps) {
       mean.push_back(static_cast<double>(chain.loops[loop].extent) / blocks);
       elements *= blocks;
     }
-    for (const Subscript& subscript : chain.tensors[at].subscripts) {
+    for (const Subscript& subscript : chain.accesses[at].subscripts) {
       double size = 1;
-      for (const Term& term : subscript) size += static_cast<double>(term.stride) * (mean[term.loop] - 1);
+      for (const Term& term : subscript.terms) size += static_cast<double>(term.coefficient) * (mean[term.loop] - 1);
       elements *= size;
     }
     moved.tensor_volume_bytes.push_back(elements * bytes);

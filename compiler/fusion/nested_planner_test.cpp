@@ -7,6 +7,7 @@
 
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/testing/thesis_chains.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -22,21 +23,21 @@ Chain product(int64_t m, int64_t n, int64_t k) {
 /// of one level around those of the next; a block is loaded when it differs from the last one.
 double counted(const Chain& chain, const std::vector<LevelBlocks>& levels) {
   double bytes = 0;
-  std::vector<std::vector<int64_t>> held(chain.tensors.size());
+  std::vector<std::vector<int64_t>> held(chain.accesses.size());
   std::vector<int64_t> from(chain.loops.size(), 0), to;
   for (const Loop& loop : chain.loops) to.push_back(loop.extent);
   const auto fetch = [&] {
-    for (size_t tensor = 0; tensor < chain.tensors.size(); ++tensor) {
+    for (size_t tensor = 0; tensor < chain.accesses.size(); ++tensor) {
       std::vector<int64_t> place;
       double elements = 1;
-      for (const Subscript& subscript : chain.tensors[tensor].subscripts) {
-        const int loop = subscript[0].loop;
+      for (const Subscript& subscript : chain.accesses[tensor].subscripts) {
+        const int loop = subscript.terms[0].loop;
         place.push_back(from[loop]);
         elements *= static_cast<double>(to[loop] - from[loop]);
       }
       if (place == held[tensor]) continue;
       held[tensor] = place;
-      bytes += elements * static_cast<double>(chain.tensors[tensor].element_bytes);
+      bytes += elements * static_cast<double>(elementBytes(chain.accesses[tensor].dtype));
     }
   };
   const auto walk = [&](auto&& self, size_t level, size_t position) -> void {

@@ -11,6 +11,7 @@
 #include "compiler/fusion/halo.h"
 #include "compiler/fusion/padding_overhead.h"
 #include "compiler/target/load_balance.h"
+#include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::fusion {
@@ -31,7 +32,7 @@ Tiles wholeTiles(const Chain& chain) {
 }
 
 double bytesOf(const Chain& chain, int tensor, const Tiles& tiles) {
-  return static_cast<double>(footprint(chain, tensor, tiles) * chain.tensors[tensor].element_bytes);
+  return static_cast<double>(footprint(chain, tensor, tiles) * elementBytes(chain.accesses[tensor].dtype));
 }
 
 /// Returns even splits of a loop, largest first.
@@ -136,14 +137,14 @@ class Slicer {
     if (volumes.empty()) volumes = streamed(tiles, plan);
     if (volumes.empty()) return std::nullopt;
     // Each member takes the longer of its arithmetic and its transfers.
-    for (size_t m = 0; m < chain_.members.size(); ++m) {
+    for (size_t m = 0; m < chain_.statements.size(); ++m) {
       Chain member = chain_;
-      member.members = {chain_.members[m]};
+      member.statements = {chain_.statements[m]};
       const double flops = part > 1 ? flopsOf(member, tiles, plan.order.back(), partsOf(plan)) : flopsOf(member, tiles);
       plan.flops += flops;
       plan.volume_bytes += volumes[m];
       // Volumes count writes once.
-      const int output = chain_.members[m].output;
+      const int output = chain_.statements[m].output;
       const double written = chain_.isIntermediate(output) ? 0
                                                            : (parameters_.transfers_per_written_line() - 1) *
                                                                  bytesOf(chain_, output, wholeTiles(chain_));
@@ -152,7 +153,7 @@ class Slicer {
     }
     // Fixed costs per slice and block.
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
-    plan.seconds += nest_seconds_ * runs * static_cast<double>(chain_.members.size());
+    plan.seconds += nest_seconds_ * runs * static_cast<double>(chain_.statements.size());
     if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
     if (part > 1) plan.seconds += moveSeconds(plan);
     if (std::ranges::any_of(separating_, [&](int loop) { return tiles[loop] > 1; }))
@@ -198,12 +199,12 @@ class Slicer {
     const double following = static_cast<double>(plan.slices) *
                              (1 - 1.0 * static_cast<double>(partsOf(plan)) / static_cast<double>(slicesAlong(plan)));
     double seconds = 0;
-    for (int tensor = 0; tensor < static_cast<int>(chain_.tensors.size()); ++tensor) {
+    for (int tensor = 0; tensor < static_cast<int>(chain_.accesses.size()); ++tensor) {
       const bool held =
           chain_.isIntermediate(tensor) || std::ranges::find(needs_.copied, tensor) != needs_.copied.end();
       const int64_t points = held ? reusedPoints(chain_, tensor, plan.tiles, plan.order.back()) : 0;
       if (points == 0) continue;
-      seconds += nest_seconds_ + 2 * static_cast<double>(points * chain_.tensors[tensor].element_bytes) / out_;
+      seconds += nest_seconds_ + 2 * static_cast<double>(points * elementBytes(chain_.accesses[tensor].dtype)) / out_;
     }
     return following * seconds;
   }
@@ -211,8 +212,9 @@ class Slicer {
   /// Returns the seconds of a block of an online softmax in addition to its part of the members: it rescales the
   /// partial result.
   double blockSeconds(const Tiles& tiles) const {
-    const double bytes = bytesOf(chain_, chain_.members.back().output, tiles);
-    const double flops = 2 * bytes / static_cast<double>(chain_.tensors[chain_.members.back().output].element_bytes);
+    const double bytes = bytesOf(chain_, chain_.statements.back().output, tiles);
+    const double flops =
+        2 * bytes / static_cast<double>(elementBytes(chain_.accesses[chain_.statements.back().output].dtype));
     return kOnlineSoftmaxNests * nest_seconds_ + 2 * bytes / out_ + flops / chip_.operationsPerSecond();
   }
 
@@ -222,11 +224,11 @@ class Slicer {
     const Tiles whole = wholeTiles(chain_);
     auto sizeOf = [&](const Subscript& subscript, const Tiles& of) {
       int64_t size = 1;
-      for (const Term& term : subscript) size += term.stride * (of[term.loop] - 1);
+      for (const Term& term : subscript.terms) size += term.coefficient * (of[term.loop] - 1);
       return size;
     };
     bool outside = false;  // of a dimension that is cut
-    for (const Subscript& subscript : chain_.tensors[tensor].subscripts | std::views::reverse) {
+    for (const Subscript& subscript : chain_.accesses[tensor].subscripts | std::views::reverse) {
       const int64_t size = sizeOf(subscript, tiles);
       if (outside && size > 1) return false;
       outside |= size < sizeOf(subscript, whole);
@@ -234,7 +236,7 @@ class Slicer {
     return true;
   }
 
-  std::vector<int> tensorsOf(const Member& member) const {
+  std::vector<int> tensorsOf(const Statement& member) const {
     std::vector<int> tensors = member.inputs;
     tensors.push_back(member.output);
     return tensors;
@@ -245,7 +247,7 @@ class Slicer {
     plan.held_bytes = 0;
     double others = 0;
     bool blocks = true;
-    for (size_t t = 0; t < chain_.tensors.size(); ++t) {
+    for (size_t t = 0; t < chain_.accesses.size(); ++t) {
       const double bytes = bytesOf(chain_, static_cast<int>(t), tiles);
       plan.held_bytes += bytes;
       if (chain_.isIntermediate(static_cast<int>(t))) continue;
@@ -258,7 +260,7 @@ class Slicer {
     plan.ahead = plan.slices > 1 && blocks && plan.held_bytes + others <= capacity_;
     const Structure structure(chain_, plan.order, Intermediates::kBlock);
     std::vector<double> volumes;
-    for (const Member& member : chain_.members) {
+    for (const Statement& member : chain_.statements) {
       double moved = 0;
       for (int tensor : tensorsOf(member)) {
         if (chain_.isIntermediate(tensor)) continue;
@@ -276,13 +278,12 @@ class Slicer {
     const int innermost = plan.order.back();
     plan.constants_stay = false;
     plan.held_bytes = 0;
-    for (size_t t = 0; t < chain_.tensors.size(); ++t)
-      if (chain_.accesses(static_cast<int>(t), innermost))
-        plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
+    for (size_t t = 0; t < chain_.accesses.size(); ++t)
+      if (chain_.uses(static_cast<int>(t), innermost)) plan.held_bytes += bytesOf(chain_, static_cast<int>(t), tiles);
     // Part of the capacity is left to the streamed operands.
     if (plan.held_bytes > (1 - parameters_.streamed_share()) * capacity_) return {};
     std::vector<double> volumes;
-    for (const Member& member : chain_.members) {
+    for (const Statement& member : chain_.statements) {
       double moved = 0;
       for (int tensor : tensorsOf(member))
         if (!chain_.isIntermediate(tensor)) moved += bytesOf(chain_, tensor, tiles) * static_cast<double>(plan.slices);
@@ -321,17 +322,17 @@ double elapsed(double compute, double transfer, double exposed) {
 bool isSeparating(const Chain& chain, int loop) {
   const Tiles whole = wholeTiles(chain);
   double all = 0, common = 0;
-  for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor) {
+  for (int tensor = 0; tensor < static_cast<int>(chain.accesses.size()); ++tensor) {
     const double bytes = bytesOf(chain, tensor, whole);
     all += bytes;
-    if (!chain.accesses(tensor, loop)) common += bytes;
+    if (!chain.uses(tensor, loop)) common += bytes;
   }
   return common <= kSmallShare * all;
 }
 
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,
                                      const SliceNeeds& needs) {
-  TESSERA_RETURN_IF_ERROR(validate(chain));
+  TESSERA_RETURN_IF_ERROR(validateChain(chain));
   // Separating loops (the heads of an attention, at any position of the result, with any common mask) share almost no
   // data between their points. As outermost loops they let a point's operands stay near.
   std::vector<int> cut, shared;
@@ -358,7 +359,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
     for (int64_t size : sizesOf(chain.loops[cut[at]])) {
       tiles[cut[at]] = size;
       double held = 0;
-      for (int tensor = 0; tensor < static_cast<int>(chain.tensors.size()); ++tensor)
+      for (int tensor = 0; tensor < static_cast<int>(chain.accesses.size()); ++tensor)
         if (chain.isIntermediate(tensor)) held += bytesOf(chain, tensor, tiles);
       least = std::min(least, held);
       consider(tiles);

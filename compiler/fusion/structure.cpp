@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/fusion/ceil_div.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -15,11 +16,11 @@ uint64_t retainedLoops(const Chain& chain, const Order& order, int tensor) {
   uint64_t mask = 0;
   bool revisited = false;
   for (int loop : order) {
-    if (chain.accesses(tensor, loop)) {
+    if (chain.uses(tensor, loop)) {
       if (revisited) mask |= uint64_t{1} << loop;
       continue;
     }
-    for (const Member& member : chain.members)
+    for (const Statement& member : chain.statements)
       if ((member.output == tensor || contains(member.inputs, tensor)) && contains(member.loops, loop))
         revisited = true;
   }
@@ -29,11 +30,11 @@ uint64_t retainedLoops(const Chain& chain, const Order& order, int tensor) {
 }  // namespace
 
 Structure::Structure(const Chain& chain, const Order& order, Intermediates intermediates) : chain(&chain) {
-  retained.assign(chain.tensors.size(), 0);
+  retained.assign(chain.accesses.size(), 0);
   // The loops that are left for later members: algorithm 1 drops a producer's private loops.
   Order left = order;
-  for (size_t m = 0; m < chain.members.size(); ++m) {
-    const Member& member = chain.members[m];
+  for (size_t m = 0; m < chain.statements.size(); ++m) {
+    const Statement& member = chain.statements[m];
     std::vector<int> operands = member.inputs;
     operands.push_back(member.output);
     std::ranges::sort(operands);
@@ -49,7 +50,7 @@ Structure::Structure(const Chain& chain, const Order& order, Intermediates inter
       bool reused = true;
       for (size_t at = left.size(); at-- > 0;) {
         if (!contains(member.loops, left[at])) continue;
-        if (chain.accesses(tensor, left[at])) reused = false;
+        if (chain.uses(tensor, left[at])) reused = false;
         if (!reused) traffic.replaced_by.push_back(left[at]);
       }
       std::ranges::sort(traffic.replaced_by);
@@ -58,7 +59,7 @@ Structure::Structure(const Chain& chain, const Order& order, Intermediates inter
     resident.push_back(std::move(operands));
     // Private loops of this member do not repeat the members after it.
     std::erase_if(left, [&](int loop) {
-      return contains(member.loops, loop) && std::ranges::none_of(chain.members, [&](const Member& other) {
+      return contains(member.loops, loop) && std::ranges::none_of(chain.statements, [&](const Statement& other) {
                return &other != &member && contains(other.loops, loop);
              });
     });
@@ -68,9 +69,9 @@ Structure::Structure(const Chain& chain, const Order& order, Intermediates inter
 
 double Structure::bytes(int tensor, const Tiles& tiles) const {
   double elements = 1;
-  for (size_t d = 0; d < chain->tensors[tensor].subscripts.size(); ++d)
+  for (size_t d = 0; d < chain->accesses[tensor].subscripts.size(); ++d)
     elements *= static_cast<double>(extentOf<int64_t>(tensor, d, tiles));
-  return elements * static_cast<double>(chain->tensors[tensor].element_bytes);
+  return elements * static_cast<double>(elementBytes(chain->accesses[tensor].dtype));
 }
 
 double Structure::moved(const Traffic& part, const Tiles& tiles) const {
@@ -84,9 +85,9 @@ double Structure::moved(const Traffic& part, const Tiles& tiles) const {
     times *= blocks;
   }
   double elements = times;
-  for (size_t d = 0; d < chain->tensors[part.tensor].subscripts.size(); ++d)
+  for (size_t d = 0; d < chain->accesses[part.tensor].subscripts.size(); ++d)
     elements *= extentOf<double>(part.tensor, d, mean);
-  return elements * static_cast<double>(chain->tensors[part.tensor].element_bytes);
+  return elements * static_cast<double>(elementBytes(chain->accesses[part.tensor].dtype));
 }
 
 }  // namespace tessera::compiler::fusion

@@ -29,8 +29,8 @@ struct Structure {
   template <typename Number>
   Number extentOf(int tensor, size_t dimension, const std::vector<Number>& tiles) const {
     Number size = 1;
-    for (const Term& term : chain->tensors[tensor].subscripts[dimension])
-      size += static_cast<Number>(term.stride) *
+    for (const Term& term : chain->accesses[tensor].subscripts[dimension].terms)
+      size += static_cast<Number>(term.coefficient) *
               ((retained[tensor] >> term.loop & 1 ? static_cast<Number>(chain->loops[term.loop].extent)
                                                   : tiles[term.loop]) -
                1);

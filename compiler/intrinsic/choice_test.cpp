@@ -27,7 +27,7 @@ v1::Target smallChip(const std::string& level = "buffer") {
 /// The price of a product whose loops are the unit's i, j and r.
 absl::StatusOr<Price> priceOf(const v1::Target& chip, const std::vector<int64_t>& extents, const Tiling& tiling) {
   const v1::Intrinsic& unit = chip.intrinsics(0);
-  const Nest software = parseNest("g", "O[i, j] += A[i, k] * B[k, j]", extents).value();
+  const Nest software = loopnest::parse("g", "O[i, j] += A[i, k] * B[k, j]", extents).value();
   const PhysicalMapping mapping = physicalMapping(software, unit, {{0, 1, 2}, {1, 2}}, chip).value();
   return MappingCostModel(software, unit, mapping, chip).of(tiling);
 }
@@ -92,7 +92,7 @@ TEST(Price, ALevelThatIsTooSmallIsRefused) {
 
 TEST(Choice, TilingHidesWhatItCan) {
   const v1::Target chip = smallChip();
-  const Nest software = parseNest("g", "O[i, j] += A[i, k] * B[k, j]", {8, 8, 8}).value();
+  const Nest software = loopnest::parse("g", "O[i, j] += A[i, k] * B[k, j]", {8, 8, 8}).value();
   const Choice choice = tiled(software, chip.intrinsics(0), {{0, 1, 2}, {1, 2}}, chip).value();
   const double least = 64 / 2.0 * 2;  // calls of two units at the issue interval
   EXPECT_GE(choice.price.cycles, least);

@@ -64,7 +64,7 @@ Coverage coverageOf(const v1::Explanation& explanation, const v1::Target& target
       continue;
     }
     std::string key = print(*nest);
-    for (const Loop& loop : nest->loops) key += loop.reduction ? "r" : ".";
+    for (int loop = 0; loop < static_cast<int>(nest->loops.size()); ++loop) key += nest->isReduction(loop) ? "r" : ".";
     auto [answer, asked] = answers.try_emplace(key);
     if (asked) answer->second = mapped(*nest, instructions);
     coverage.mapped_nests += answer->second.mappings > 0;

@@ -49,21 +49,22 @@ int64_t combined(Arithmetic::Form form, int64_t held_before, int64_t found) {
 /// One instruction applied to its operands' blocks, according to definition 3.
 class Instruction {
  public:
-  Instruction(Nest nest, Arithmetic arithmetic) : nest_(std::move(nest)), arithmetic_(std::move(arithmetic)) {
+  Instruction(Nest nest, Arithmetic arithmetic)
+      : nest_(std::move(nest)), form_(formOf(nest_)), arithmetic_(std::move(arithmetic)) {
     for (const Access& access : nest_.accesses) shapes_.push_back(shapeOf(nest_, access));
   }
 
   void operator()(std::vector<std::vector<int64_t>*> blocks) const {
     std::vector<int64_t> partial(blocks[0]->size(), 0);
     std::vector<bool> touched(blocks[0]->size(), false);
-    const bool extremum = nest_.form == Arithmetic::MAXIMUM || nest_.form == Arithmetic::MINIMUM;
+    const bool extremum = form_ == Arithmetic::MAXIMUM || form_ == Arithmetic::MINIMUM;
     std::vector<int64_t> point(nest_.loops.size(), 0);
     do {
       if (!within(point)) continue;
       int64_t term = 1;
       for (size_t operand = 1; operand < blocks.size(); ++operand) term *= (*blocks[operand])[address(operand, point)];
       const size_t target = address(0, point);
-      partial[target] = extremum && touched[target] ? combined(nest_.form, partial[target], term)
+      partial[target] = extremum && touched[target] ? combined(form_, partial[target], term)
                         : extremum                  ? term
                                                     : partial[target] + term;
       touched[target] = true;
@@ -74,7 +75,7 @@ class Instruction {
     for (size_t i = 0; i < partial.size(); ++i) {
       if (!touched[i]) continue;
       const int64_t sum = held(partial[i], middle, arithmetic_.intermediate_overflow());
-      (*blocks[0])[i] = held(combined(nest_.form, (*blocks[0])[i], sum), type, arithmetic_.overflow());
+      (*blocks[0])[i] = held(combined(form_, (*blocks[0])[i], sum), type, arithmetic_.overflow());
     }
   }
 
@@ -97,6 +98,7 @@ class Instruction {
   }
 
   Nest nest_;
+  Form form_;
   Arithmetic arithmetic_;
   std::vector<std::vector<int64_t>> shapes_;
 };
@@ -105,7 +107,7 @@ class Instruction {
 
 absl::Status run(const Program& program, const v1::Intrinsic& intrinsic, Tensors& tensors) {
   TESSERA_ASSIGN_OR_RETURN(Nest nest, nestOf(intrinsic));
-  const int64_t padding = paddingOf(nest.form);
+  const int64_t padding = paddingOf(formOf(nest));
   const Instruction instruction(std::move(nest), intrinsic.arithmetic());
   std::vector<std::vector<int64_t>> memory(program.buffers.size());
   for (size_t i = 0; i < program.buffers.size(); ++i) memory[i].resize(program.buffers[i].elements);
@@ -134,6 +136,10 @@ absl::Status run(const Program& program, const v1::Intrinsic& intrinsic, Tensors
 void run(const Nest& software, Tensors& tensors) {
   std::vector<std::vector<int64_t>> shapes;
   for (const Access& access : software.accesses) shapes.push_back(shapeOf(software, access));
+  const Form form = formOf(software);
+  std::vector<int> reductions;
+  for (int loop = 0; loop < static_cast<int>(software.loops.size()); ++loop)
+    if (software.isReduction(loop)) reductions.push_back(loop);
   std::vector<int64_t> point(software.loops.size(), 0);
   size_t d = 0;
   do {
@@ -150,12 +156,9 @@ void run(const Nest& software, Tensors& tensors) {
       }
     }
     // For `=` of a sum of products, the first term replaces the old value.
-    const bool first = software.form == Arithmetic::MULTIPLY &&
-                       std::all_of(software.loops.begin(), software.loops.end(), [&](const Loop& loop) {
-                         return !loop.reduction || point[&loop - software.loops.data()] == 0;
-                       });
-    const Arithmetic::Form form = software.form == Arithmetic::MULTIPLY && !first ? Arithmetic::ADD : software.form;
-    tensors[0][target] = combined(form, tensors[0][target], term);
+    const bool first = std::ranges::all_of(reductions, [&](int loop) { return point[loop] == 0; });
+    tensors[0][target] =
+        combined(form == Arithmetic::MULTIPLY && !first ? Arithmetic::ADD : form, tensors[0][target], term);
     d = point.size();
     while (d > 0 && ++point[d - 1] == software.loops[d - 1].extent) point[--d] = 0;
   } while (d > 0);

@@ -13,11 +13,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Interpreter, LoopsRunAsTheyAreWritten) {
-  const Nest gemv = parseNest("v", "O[i] += A[i, k] * B[k]", {2, 2}).value();
+  const Nest gemv = loopnest::parse("v", "O[i] += A[i, k] * B[k]", {2, 2}).value();
   Tensors tensors = {{10, 20}, {1, 2, 3, 4}, {5, 6}};
   run(gemv, tensors);
   EXPECT_THAT(tensors[0], ElementsAre(10 + 17, 20 + 39));
-  const Nest fresh = parseNest("v", "O[i] = A[i, k] * B[k]", {2, 2}).value();
+  const Nest fresh = loopnest::parse("v", "O[i] = A[i, k] * B[k]", {2, 2}).value();
   run(fresh, tensors);
   EXPECT_THAT(tensors[0], ElementsAre(17, 39));
 }
@@ -34,10 +34,10 @@ Tensors onOneCall(const v1::Intrinsic& intrinsic, const Nest& software, Tensors 
 }
 
 TEST(Interpreter, SaturationIsTheInstructions) {
-  const Nest pair = parseNest("p", "O[i] = A[i, r] * B[i, r]", {1, 2}).value();
+  const Nest pair = loopnest::parse("p", "O[i] = A[i, r] * B[i, r]", {1, 2}).value();
   const Tensors most = {{0}, {255, 255}, {127, 127}};
   EXPECT_THAT(onOneCall(testing::builtinInstruction("haswell", "vpmaddubsw.256"), pair, most)[0], ElementsAre(32767));
-  const Nest dot = parseNest("d", "O[i] += A[i, r] * B[i, r]", {1, 4}).value();
+  const Nest dot = loopnest::parse("d", "O[i] += A[i, r] * B[i, r]", {1, 4}).value();
   const Tensors full = {{INT32_MAX - 3}, {1, 1, 1, 1}, {1, 1, 1, 1}};
   EXPECT_THAT(onOneCall(testing::builtinInstruction("cascadelake", "vpdpbusd.512"), dot, full)[0],
               ElementsAre(INT32_MIN));
@@ -47,7 +47,7 @@ TEST(Interpreter, SaturationIsTheInstructions) {
 
 TEST(Interpreter, ProgramsCopyByTheStatementsOfTheMemoryAbstraction) {
   const v1::Intrinsic cube = testing::builtinInstruction("ascend-910-like", "cube.f16");
-  const Nest software = parseNest("g", "O[i, j] += A[i, k] * B[k, j]", {17, 3, 20}).value();
+  const Nest software = loopnest::parse("g", "O[i, j] += A[i, k] * B[k, j]", {17, 3, 20}).value();
   const Matching matching{{0, 1, 2}, {1, 2}};
   const PhysicalMapping mapping = physicalMapping(software, cube, matching, v1::Target()).value();
   const std::string text = print(programOf(software, cube, matching, mapping).value(), 9);
@@ -67,7 +67,7 @@ TEST(Interpreter, ProgramsCopyByTheStatementsOfTheMemoryAbstraction) {
 
 TEST(Interpreter, OfALongProgramTheBeginningIsWritten) {
   const v1::Intrinsic cube = testing::builtinInstruction("ascend-910-like", "cube.f16");
-  const Nest software = parseNest("g", "O[i, j] += A[i, k] * B[k, j]", {4096, 4096, 4096}).value();
+  const Nest software = loopnest::parse("g", "O[i, j] += A[i, k] * B[k, j]", {4096, 4096, 4096}).value();
   const Matching matching{{0, 1, 2}, {1, 2}};
   const PhysicalMapping mapping = physicalMapping(software, cube, matching, v1::Target()).value();
   EXPECT_EQ(programOf(software, cube, matching, mapping).status().code(), absl::StatusCode::kResourceExhausted);
@@ -83,8 +83,7 @@ TEST(Interpreter, ExtremaIgnorePadding) {
     iterations { name: "i" extent: 2 } iterations { name: "r" extent: 2 reduction: true }
     operands { name: "m" dtype: DATA_TYPE_I32 subscripts: "i" }
     operands { name: "x" dtype: DATA_TYPE_I32 subscripts: "i" subscripts: "r" })");
-  Nest pool = parseNest("p", "O[p] += I[p + r]", {3, 3}).value();
-  pool.form = v1::Intrinsic::Arithmetic::MAXIMUM;
+  const Nest pool = loopnest::parse("p", "O[p] max= I[p + r]", {3, 3}).value();
   const Tensors found = onOneCall(largest, pool, {{-9, -9, -9}, {-5, -3, -4, -8, -7}});
   EXPECT_THAT(found[0], ElementsAre(-3, -3, -4));
 }
@@ -95,7 +94,7 @@ TEST(Interpreter, BoundsLeavePointsOut) {
     iterations { name: "i" extent: 3 } iterations { name: "r" extent: 3 reduction: true }
     operands { name: "y" dtype: DATA_TYPE_I32 subscripts: "i" }
     operands { name: "x" dtype: DATA_TYPE_I32 subscripts: "r" })");
-  const Nest sums = parseNest("s", "O[i] += X[r]", {3, 3}).value();
+  const Nest sums = loopnest::parse("s", "O[i] += X[r]", {3, 3}).value();
   EXPECT_THAT(onOneCall(triangle, sums, {{0, 0, 0}, {1, 2, 4}})[0], ElementsAre(1, 3, 7));
 }
 

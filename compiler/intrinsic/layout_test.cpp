@@ -24,7 +24,7 @@ Laid laidOut(const std::string& target, const std::string& instruction, const Ne
 }
 
 Nest product(int64_t m, int64_t n, int64_t k) {
-  return parseNest("g", "O[m, n] += A[m, k] * B[k, n]", {m, n, k}).value();
+  return loopnest::parse("g", "O[m, n] += A[m, k] * B[k, n]", {m, n, k}).value();
 }
 
 TEST(Layout, TheCubeWantsBothSourcesInFractals) {
@@ -43,7 +43,8 @@ TEST(Layout, TheCubeWantsBothSourcesInFractals) {
 TEST(Layout, TheFirstImagesChannelsArePaddedByTheLoads) {
   // Three channels of 16: C0 of NC1HWC0.
   const Nest software =
-      parseNest("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {1, 64, 112, 112, 3, 7, 7}).value();
+      loopnest::parse("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {1, 64, 112, 112, 3, 7, 7})
+          .value();
   const auto [layouts, padding] = laidOut("ascend-910-like", "cube.f16", software, {{0, 1, 0, 0, 2, -1, -1}, {1, 2}});
   EXPECT_EQ(padding[0].padded, padding[0].extent);
   EXPECT_EQ(padding[2].extent, 3);
@@ -65,8 +66,9 @@ TEST(Layout, ATailGoesWhereItTakesLessTime) {
 
 TEST(Layout, VnniWeightsAreQuartersOfTheSum) {
   // The mapping's b by columns: [n / 16, k / 4, 16, 4].
-  const auto [layouts, padding] = laidOut("cascadelake", "vpdpbusd.512.broadcast",
-                                          parseNest("v", "O[n] += A[k] * B[k, n]", {32, 64}).value(), {{0, 1}, {1, 2}});
+  const auto [layouts, padding] =
+      laidOut("cascadelake", "vpdpbusd.512.broadcast", loopnest::parse("v", "O[n] += A[k] * B[k, n]", {32, 64}).value(),
+              {{0, 1}, {1, 2}});
   EXPECT_TRUE(layouts[2].blocked);
   EXPECT_THAT(layouts[2].names, ElementsAre("i / 16", "r / 4", "i % 16", "r % 4"));
   EXPECT_THAT(layouts[2].extents, ElementsAre(2, 16, 16, 4));

@@ -212,7 +212,7 @@ MappingCostModel::MappingCostModel(const Nest& software, const v1::Intrinsic& in
     const double blocks = static_cast<double>(group.steps) * static_cast<double>(group.size);
     dimensions_.push_back({intrinsic.iterations(static_cast<int>(i)).reduction(), group.extent / blocks});
   }
-  for (const int loop : mapping.outer) dimensions_.push_back({software.loops[loop].reduction, 1});
+  for (const int loop : mapping.outer) dimensions_.push_back({software.isReduction(loop), 1});
   for (const Placement& placement : mapping.operands) {
     Operand& operand = operands_.emplace_back();
     operand.block_bytes = static_cast<double>(placement.block_bytes);

@@ -24,7 +24,7 @@ bool sameColumn(const Nest& software, int loop, const Nest& instruction, int ite
 /// if one is walked backwards.
 std::vector<int> iterationsOf(const Subscript& subscript, const std::vector<int>& point, bool& forward) {
   std::vector<int> iterations;
-  for (const Subscript::Term& term : subscript.terms) {
+  for (const loopnest::Term& term : subscript.terms) {
     if (point[term.loop] < 0) continue;
     if (term.coefficient < 0) forward = false;
     iterations.push_back(point[term.loop]);
@@ -43,7 +43,7 @@ bool isMatchPoint(const Nest& software, const Nest& instruction, const Matching&
     }
     for (const Subscript& subscript : instruction.accesses[operand].subscripts) {
       std::vector<int> iterations;
-      for (const Subscript::Term& term : subscript.terms) iterations.push_back(term.loop);
+      for (const loopnest::Term& term : subscript.terms) iterations.push_back(term.loop);
       std::sort(iterations.begin(), iterations.end());
       if (!iterations.empty()) theirs.insert(std::move(iterations));
     }
@@ -111,7 +111,8 @@ struct Automorphism {
 bool isAutomorphism(const Nest& nest, const Automorphism& change) {
   for (size_t i = 0; i < nest.loops.size(); ++i) {
     const Loop &from = nest.loops[i], &to = nest.loops[change.iteration[i]];
-    if (from.extent != to.extent || from.reduction != to.reduction) return false;
+    if (from.extent != to.extent) return false;
+    if (nest.isReduction(static_cast<int>(i)) != nest.isReduction(change.iteration[i])) return false;
   }
   for (size_t operand = 0; operand < nest.accesses.size(); ++operand) {
     const Access& to = nest.accesses[operand];
@@ -169,16 +170,17 @@ Nest withUnitLoops(const Nest& software, const Nest& instruction, const std::vec
   Nest whole = software;
   const Matching order{{}, source};
   for (size_t iteration = 0; iteration < instruction.loops.size(); ++iteration) {
-    bool filled = instruction.loops[iteration].reduction;
+    bool filled = instruction.isReduction(static_cast<int>(iteration));
     for (size_t loop = 0; loop < software.loops.size() && !filled; ++loop) {
       filled = sameColumn(software, static_cast<int>(loop), instruction, static_cast<int>(iteration), order);
     }
     if (filled) continue;
     const int loop = static_cast<int>(whole.loops.size());
-    whole.loops.push_back({absl::StrCat("one.", instruction.loops[iteration].name), 1, false});
+    whole.loops.push_back({.name = absl::StrCat("one.", instruction.loops[iteration].name)});
+    whole.statements[0].loops.push_back(loop);
     for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
       if (!instruction.accesses[operand].uses(static_cast<int>(iteration))) continue;
-      whole.accesses[arrayOf(order, operand)].subscripts.push_back({{{loop, 1}}, 0});
+      whole.accesses[arrayOf(order, operand)].subscripts.push_back({.terms = {{loop, 1}}});
     }
   }
   return whole;
@@ -187,7 +189,10 @@ Nest withUnitLoops(const Nest& software, const Nest& instruction, const std::vec
 Mappings enumerateMappings(const Nest& software, const Nest& instruction, const MatchOptions& options) {
   Mappings result;
   result.software = software;
-  if (software.form != instruction.form || software.accesses.size() != instruction.accesses.size()) return result;
+  const Form form = formOf(software);
+  if (form == Form::Intrinsic_Arithmetic_Form_FORM_UNSPECIFIED || form != formOf(instruction)) return result;
+  if (!software.isAffine() || !instruction.isAffine() || software.accesses.size() != instruction.accesses.size())
+    return result;
   // All permutations are tried below, so their number must be bounded.
   if (instruction.loops.size() > kMostIterations || instruction.accesses.size() > 1 + kMostSources) return result;
   const std::vector<Automorphism> automorphisms =

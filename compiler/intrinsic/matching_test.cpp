@@ -53,10 +53,10 @@ std::vector<std::string> textsOf(const Nest& software, const v1::Intrinsic& intr
 }
 
 TEST(Matching, TheRowsOfTable54AreAmongThem) {
-  const auto texts = textsOf(
-      parseNest("C0", "O[n, k, p, q] += I[n, c, 2 * p + r, 2 * q + s] * W[k, c, r, s]", {16, 64, 112, 112, 3, 7, 7})
-          .value(),
-      builtinInstruction("sm_70", "wmma.m16n16k16.f16.f32"));
+  const auto texts = textsOf(loopnest::parse("C0", "O[n, k, p, q] += I[n, c, 2 * p + r, 2 * q + s] * W[k, c, r, s]",
+                                             {16, 64, 112, 112, 3, 7, 7})
+                                 .value(),
+                             builtinInstruction("sm_70", "wmma.m16n16k16.f16.f32"));
   EXPECT_THAT(texts, Contains("[i, j, r] <- [(n * 112 + q) % 16, k % 16, (c * 49 + r * 7 + s) % 16]"));
   EXPECT_THAT(texts, Contains("[i, j, r] <- [(n * 112 + q) % 16, k % 16, (c * 7 + r) % 16]"));
   // Both index one dimension of the image: no match point, only part of unions.
@@ -70,9 +70,9 @@ TEST(Matching, AColumnThatIsMissingIsOneWide) {
 
 TEST(Matching, WhatIsNoSumOfProductsIsNotMapped) {
   const v1::Intrinsic unit = testing::smallMatrixUnit();
-  EXPECT_THAT(textsOf(parseNest("scale", "O[i, j] += A[i, j] * B[j]", {4, 4}).value(), unit), IsEmpty());
-  EXPECT_THAT(textsOf(parseNest("sum", "O[i] += A[i, k]", {4, 4}).value(), unit), IsEmpty());
-  EXPECT_THAT(textsOf(parseNest("product", "O[i, j] = A[i, k] * B[k, j]", {4, 4, 4}).value(), unit), IsEmpty());
+  EXPECT_THAT(textsOf(loopnest::parse("scale", "O[i, j] += A[i, j] * B[j]", {4, 4}).value(), unit), IsEmpty());
+  EXPECT_THAT(textsOf(loopnest::parse("sum", "O[i] += A[i, k]", {4, 4}).value(), unit), IsEmpty());
+  EXPECT_THAT(textsOf(loopnest::parse("product", "O[i, j] = A[i, k] * B[k, j]", {4, 4, 4}).value(), unit), IsEmpty());
 }
 
 TEST(Matching, TypesDecideTheOrderOfSourcesWhereTheyMust) {
@@ -89,9 +89,9 @@ TEST(Matching, TypesDecideTheOrderOfSourcesWhereTheyMust) {
 
 TEST(Matching, AWindowIsMatchedToAWindowOfItsProportions) {
   const v1::Intrinsic window = testing::smallWindow();
-  EXPECT_THAT(textsOf(parseNest("a", "O[n, p] += I[n, p + r] * W[r]", {2, 8, 2}).value(), window),
+  EXPECT_THAT(textsOf(loopnest::parse("a", "O[n, p] += I[n, p + r] * W[r]", {2, 8, 2}).value(), window),
               ::testing::ElementsAre("[w, s] <- [p % 4, r % 2]"));
-  EXPECT_THAT(textsOf(parseNest("b", "O[n, p] += I[n, 2 * p + r] * W[r]", {2, 8, 2}).value(), window), IsEmpty());
+  EXPECT_THAT(textsOf(loopnest::parse("b", "O[n, p] += I[n, 2 * p + r] * W[r]", {2, 8, 2}).value(), window), IsEmpty());
 }
 
 }  // namespace

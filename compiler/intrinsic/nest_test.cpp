@@ -9,33 +9,11 @@
 namespace tessera::compiler::intrinsic {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-TEST(Nest, IsReadAndPrintedBack) {
-  const Nest nest = parseNest("c", "O[n, p] += I[n, 2 * p + r - 1] * W[r]", {2, 5, 3}).value();
-  EXPECT_EQ(print(nest), "O[n, p] += I[n, 2 * p + r - 1] * W[r]");
-  EXPECT_FALSE(nest.loops[1].reduction);
-  EXPECT_TRUE(nest.loops[2].reduction);
-  EXPECT_THAT(shapeOf(nest, nest.accesses[0]), ElementsAre(2, 5));
-  EXPECT_THAT(shapeOf(nest, nest.accesses[1]), ElementsAre(2, -1));
-  EXPECT_THAT(shapeOf(nest, nest.accesses[2]), ElementsAre(3));
-}
-
-TEST(Nest, FaultsSayWhatWasFound) {
-  const auto fault = [](const std::string& text) {
-    return std::string(parseNest("x", text, {1, 1}).status().message());
-  };
-  EXPECT_THAT(fault("O[i]"), HasSubstr("no '+=' or '='"));
-  EXPECT_THAT(fault("O[i] += A"), HasSubstr("'A' is no access"));
-  EXPECT_THAT(fault("O[i] += A[i] + B[i]"), HasSubstr("found '+ B[i]'"));
-  EXPECT_THAT(fault("O[i] += A[i * i]"), HasSubstr("column"));
-  EXPECT_THAT(fault("O[i] += A[i]"), HasSubstr("1 loops and 2 extents"));
-}
 
 TEST(Nest, EveryStandardOperatorIsRead) {
   for (const StandardOperator& standard : standardOperators()) {
-    const auto nest = parseNest(standard.name, standard.definition, standard.extents);
+    const auto nest = loopnest::parse(standard.name, standard.definition, standard.extents);
     ASSERT_TRUE(nest.ok()) << standard.name << nest.status();
     for (const Access& access : nest->accesses) {
       EXPECT_THAT(shapeOf(*nest, access), ::testing::Not(::testing::Contains(-1))) << standard.name;
@@ -47,7 +25,35 @@ TEST(Nest, AnInstructionIsANestAsWell) {
   const Nest dot = nestOf(testing::builtinInstruction("cascadelake", "vpdpbusd.512")).value();
   EXPECT_EQ(print(dot), "acc[i] += a[i, r] * b[i, r]");
   EXPECT_EQ(dot.loops[1].extent, 4);
-  EXPECT_TRUE(dot.loops[1].reduction);
+  EXPECT_TRUE(dot.isReduction(1));
+  EXPECT_EQ(formOf(dot), v1::Intrinsic::Arithmetic::MULTIPLY_ADD);
+}
+
+TEST(Nest, FormsFollowFromBodies) {
+  using Arithmetic = v1::Intrinsic::Arithmetic;
+  const std::pair<const char*, Form> cases[] = {
+      {"O[i] += A[i, k] * B[k]", Arithmetic::MULTIPLY_ADD},
+      {"O[i] = A[i, k] * B[k]", Arithmetic::MULTIPLY},
+      {"O[i] += A[i + k]", Arithmetic::ADD},
+      {"O[i] max= A[i + k]", Arithmetic::MAXIMUM},
+      {"O[i] min= A[i + k]", Arithmetic::MINIMUM},
+      {"O[i] = max(A[i + k])", Arithmetic::FORM_UNSPECIFIED},
+      {"O[i] max= A[i + k] * B[k]", Arithmetic::FORM_UNSPECIFIED},
+      {"O[i] *= A[i + k]", Arithmetic::FORM_UNSPECIFIED},
+      {"O[i] += A[i, k] + B[k]", Arithmetic::FORM_UNSPECIFIED},
+      {"O[i] += A[i, k]; P[i] = O[i]", Arithmetic::FORM_UNSPECIFIED},
+  };
+  for (const auto& [text, form] : cases) {
+    const Nest nest = loopnest::parse("n", text, {4, 3}).value();
+    EXPECT_EQ(formOf(nest), form) << text;
+    EXPECT_EQ(checkMappable(nest).ok(), form != Arithmetic::FORM_UNSPECIFIED) << text;
+    if (form == Arithmetic::FORM_UNSPECIFIED) continue;
+    Nest other = nest;
+    other.statements[0].body = bodyOf(form, nest.accesses.size() - 1, true);
+    EXPECT_EQ(print(other), text);
+  }
+  EXPECT_THAT(std::string(checkMappable(loopnest::parse("n", "O[i / 2] = A[i]", {4}).value()).message()),
+              HasSubstr("a subscript has a quotient or remainder"));
 }
 
 TEST(Nest, AModelsNestIsReadAndAnObstacleIsAnError) {

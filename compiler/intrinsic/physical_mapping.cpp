@@ -58,7 +58,7 @@ Placement placementOf(const Nest& software, const Nest& instruction, const v1::I
       placement.strides.push_back(parseStride(text).value_or(Stride{}));
   }
   for (const Subscript& subscript : access.subscripts) {
-    for (const Subscript::Term& term : subscript.terms) {
+    for (const loopnest::Term& term : subscript.terms) {
       // Iterations that the transfer does not order follow in the order of subscripts.
       const bool known = std::find(placement.order.begin(), placement.order.end(), term.loop) != placement.order.end();
       if (!known) placement.order.push_back(term.loop);
@@ -133,16 +133,16 @@ absl::StatusOr<PhysicalMapping> physicalMapping(const Nest& software, const v1::
     mapping.outer.push_back(static_cast<int>(i));
     mapping.calls = saturatedProduct(mapping.calls, software.loops[i].extent);
     // A sum outside of the instruction, or in several steps of it, needs an instruction that adds to its destination.
-    split_sum = split_sum || (software.loops[i].reduction && software.loops[i].extent > 1);
+    split_sum = split_sum || (software.isReduction(static_cast<int>(i)) && software.loops[i].extent > 1);
   }
   for (size_t i = 0; i < mapping.groups.size(); ++i) {
     const Group& group = mapping.groups[i];
     mapping.calls = saturatedProduct(mapping.calls, group.steps);
     mapping.utilization *=
         static_cast<double>(group.extent) / (static_cast<double>(group.steps) * static_cast<double>(group.size));
-    split_sum = split_sum || (instruction.loops[i].reduction && group.steps > 1);
+    split_sum = split_sum || (instruction.isReduction(static_cast<int>(i)) && group.steps > 1);
   }
-  if (split_sum && instruction.form == v1::Intrinsic::Arithmetic::MULTIPLY) {
+  if (split_sum && formOf(instruction) == v1::Intrinsic::Arithmetic::MULTIPLY) {
     return absl::FailedPreconditionError(
         absl::StrCat(intrinsic.name(), " drops what its destination held, and the sums of ", software.name,
                      " take more than one call; sums that it holds whole are accepted"));

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 TEST(PhysicalMapping, TheExampleOfFigure52) {
   // One image of one channel, 4x4 with a window of 3, four results of 2x2; a unit of 2x2x2.
   const Nest software =
-      parseNest("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {1, 4, 2, 2, 1, 3, 3}).value();
+      loopnest::parse("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {1, 4, 2, 2, 1, 3, 3}).value();
   const Matching matching{{0, 1, 0, 0, 2, 2, 2}, {1, 2}};
   const v1::Intrinsic unit = testing::smallMatrixUnit();
   const PhysicalMapping mapping = physicalMapping(software, unit, matching, v1::Target()).value();
@@ -34,7 +34,7 @@ TEST(PhysicalMapping, TheExampleOfFigure52) {
 }
 
 TEST(PhysicalMapping, LoopsOutsideHaveTheirStrides) {
-  const Nest software = parseNest("b", "O[g, i, j] += A[g, i, k] * B[g, k, j]", {3, 4, 2, 2}).value();
+  const Nest software = loopnest::parse("b", "O[g, i, j] += A[g, i, k] * B[g, k, j]", {3, 4, 2, 2}).value();
   const PhysicalMapping mapping =
       physicalMapping(software, testing::smallMatrixUnit(), {{-1, 0, 1, 2}, {1, 2}}, v1::Target()).value();
   EXPECT_EQ(mapping.operands[1].base, "g * 8 + i / 2 * 4");
@@ -43,7 +43,7 @@ TEST(PhysicalMapping, LoopsOutsideHaveTheirStrides) {
 
 TEST(PhysicalMapping, ABlockThatItsMemoryCannotHoldIsRefused) {
   v1::Target chip = *findBuiltinTarget("ascend-910-like");
-  const Nest software = parseNest("g", "O[i, j] += A[i, k] * B[k, j]", {64, 64, 64}).value();
+  const Nest software = loopnest::parse("g", "O[i, j] += A[i, k] * B[k, j]", {64, 64, 64}).value();
   const v1::Intrinsic cube = testing::builtinInstruction("ascend-910-like", "cube.f16");
   const Matching matching{{0, 1, 2}, {1, 2}};
   EXPECT_EQ(physicalMapping(software, cube, matching, chip)->operands[1].blocks_that_fit, 128);
@@ -55,7 +55,7 @@ TEST(PhysicalMapping, ABlockThatItsMemoryCannotHoldIsRefused) {
 TEST(PhysicalMapping, AnInstructionWithoutAccumulationHoldsItsSumWhole) {
   const v1::Intrinsic words = testing::builtinInstruction("haswell", "vpmaddwd.256");
   for (const auto& [sum, fits] : {std::pair{2, true}, {4, false}}) {
-    const Nest software = parseNest("d", "O[i] = A[i, k] * B[i, k]", {8, sum}).value();
+    const Nest software = loopnest::parse("d", "O[i] = A[i, k] * B[i, k]", {8, sum}).value();
     EXPECT_EQ(physicalMapping(software, words, {{0, 1}, {1, 2}}, v1::Target()).ok(), fits);
   }
 }

@@ -41,9 +41,9 @@ class Writer {
     // Parallel blocks outside, blocks of the sum inside.
     std::vector<int> kept, summed;
     const int iterations = static_cast<int>(instruction_.loops.size());
-    for (int i = 0; i < iterations; ++i) (instruction_.loops[i].reduction ? summed : kept).push_back(i);
+    for (int i = 0; i < iterations; ++i) (instruction_.isReduction(i) ? summed : kept).push_back(i);
     for (int loop : mapping_.outer) {
-      (software_.loops[loop].reduction ? summed : kept).push_back(iterations + loop);
+      (software_.isReduction(loop) ? summed : kept).push_back(iterations + loop);
     }
     outer_.assign(software_.loops.size(), 0);
     block_.assign(iterations, 0);

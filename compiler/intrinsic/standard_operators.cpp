@@ -42,7 +42,7 @@ const StandardOperator* findStandardOperator(const std::string& name) {
 
 Nest nestOf(const StandardOperator& standard) {
   // value() aborts on a broken definition: standard_operators_test parses all of them.
-  return parseNest(standard.name, standard.definition, standard.extents).value();
+  return loopnest::parse(standard.name, standard.definition, standard.extents).value();
 }
 
 size_t thesisCountOfC3D(const std::string& instruction) {

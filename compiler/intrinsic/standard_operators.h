@@ -12,7 +12,7 @@ namespace tessera::compiler::intrinsic {
 struct StandardOperator {
   const char* name;
   const char* what;
-  const char* definition;  ///< in parseNest's syntax
+  const char* definition;  ///< in the syntax of loopnest::parse()
   std::vector<int64_t> extents;
   size_t thesis_count;
 };

@@ -40,7 +40,7 @@ bool proportional(const Nest& software, const Nest& instruction, const Access& a
     if (lead < 0) return false;
     const int64_t scale = subscript.coefficientOf(lead);
     const bool fits =
-        scale != 0 && std::all_of(sum.terms.begin(), sum.terms.end(), [&](const Subscript::Term& term) {
+        scale != 0 && std::all_of(sum.terms.begin(), sum.terms.end(), [&](const loopnest::Term& term) {
           const int loop = movingLoop(software, instruction, matching, term.loop);
           return loop >= 0 && subscript.coefficientOf(loop) * sum.terms[0].coefficient == scale * term.coefficient;
         });

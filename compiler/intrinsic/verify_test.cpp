@@ -16,7 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 
 Nest convolution() {
-  return parseNest("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {2, 2, 2, 2, 2, 2, 2}).value();
+  return loopnest::parse("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {2, 2, 2, 2, 2, 2, 2})
+      .value();
 }
 
 TEST(Verify, TheExampleOfFigure53Holds) {
@@ -56,15 +57,16 @@ std::vector<Nest> smallOperators() {
     const bool many = nest.loops.size() > 7;
     for (size_t i = 0; i < nest.loops.size(); ++i) nest.loops[i].extent = !many && i % 3 == 1 ? 3 : 2;
     if (std::string(standard.name) == "T2D") {
-      nest = parseNest("T2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[c, k, 1 - r, 2 - s]", {2, 3, 2, 2, 3, 2, 3})
+      nest = loopnest::parse("T2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[c, k, 1 - r, 2 - s]",
+                             {2, 3, 2, 2, 3, 2, 3})
                  .value();
     }
     for (Access& access : nest.accesses) access.dtype = v1::DATA_TYPE_I32;
     nests.push_back(std::move(nest));
   }
-  nests.push_back(parseNest("strided", "O[n, p] += I[n, 2 * p + r] * W[r]", {2, 5, 2}).value());
-  nests.push_back(parseNest("window", "O[n, p] += I[n, p + r] * W[r]", {2, 5, 3}).value());
-  nests.push_back(parseNest("broadcast", "O[i, j, l] += A[i, k] * B[k, j]", {2, 3, 2, 2}).value());
+  nests.push_back(loopnest::parse("strided", "O[n, p] += I[n, 2 * p + r] * W[r]", {2, 5, 2}).value());
+  nests.push_back(loopnest::parse("window", "O[n, p] += I[n, p + r] * W[r]", {2, 5, 3}).value());
+  nests.push_back(loopnest::parse("broadcast", "O[i, j, l] += A[i, k] * B[k, j]", {2, 3, 2, 2}).value());
   return nests;
 }
 
@@ -130,7 +132,7 @@ TEST(Verify, AgreesWithTheSimulationOnThousandsOfCandidates) {
 
 TEST(Verify, EveryMappingOfABuiltInUnitComputesTheOperator) {
   const Nest software =
-      parseNest("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {2, 17, 3, 3, 5, 2, 2}).value();
+      loopnest::parse("C2D", "O[n, k, p, q] += I[n, c, p + r, q + s] * W[k, c, r, s]", {2, 17, 3, 3, 5, 2, 2}).value();
   for (const auto& [target, name] : {std::pair{"ascend-910-like", "cube.s8"},
                                      {"sapphirerapids", "tdpbssd"},
                                      {"sm_80", "mma.m16n8k32.s8.s32"},

@@ -2,20 +2,7 @@
 
 namespace tessera::compiler::ptx {
 
-using intrinsic::Nest;
-
-std::vector<int64_t> stridesOf(const Nest& nest, const intrinsic::Access& access, int64_t& constant) {
-  std::vector<int64_t> strides(nest.loops.size(), 0);
-  const std::vector<int64_t> shape = shapeOf(nest, access);
-  int64_t row = 1;
-  for (size_t d = shape.size(); d-- > 0;) {
-    for (const auto& term : access.subscripts[d].terms)
-      strides[static_cast<size_t>(term.loop)] += term.coefficient * row;
-    constant += access.subscripts[d].constant * row;
-    row *= shape[d];
-  }
-  return strides;
-}
+using loopnest::Nest;
 
 std::vector<Part> partsOf(const Nest& nest, const std::vector<int>& loops, const std::vector<int64_t>& strides) {
   std::vector<Part> parts;

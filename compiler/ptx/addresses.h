@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compiler/intrinsic/nest.h"
+#include "compiler/loopnest/nest.h"
 
 /// Addresses of a tensor's elements as functions of a kernel's indices.
 namespace tessera::compiler::ptx {
@@ -19,12 +19,9 @@ struct Addresses {
   std::vector<Part> kept, summed;   ///< for the loops outside of the instruction: parallel ones, and reductions
 };
 
-/// Stride in elements of each loop, and the constant offset.
-std::vector<int64_t> stridesOf(const intrinsic::Nest& nest, const intrinsic::Access& access, int64_t& constant);
-
-/// The parts of an index over `loops`, slowest first. Adjacent loops that are walked as one are merged; loops that do
-/// not move the tensor are omitted.
-std::vector<Part> partsOf(const intrinsic::Nest& nest, const std::vector<int>& loops,
+/// The parts of an index over `loops`, slowest first, given the strides of loopnest::offsetOf(). Adjacent loops that
+/// are walked as one are merged; loops that do not move the tensor are omitted.
+std::vector<Part> partsOf(const loopnest::Nest& nest, const std::vector<int>& loops,
                           const std::vector<int64_t>& strides);
 
 /// The largest n up to `most` such that each aligned group of n neighbours along an index of `extent` is contiguous in

@@ -54,7 +54,7 @@ class Pricer {
     const double full = std::floor(grid / (cores * held));
     const double last = std::ceil((grid - full * cores * held) / cores);
     double bytes = 0;
-    for (const intrinsic::Access& access : plan_.tensors()) {
+    for (const loopnest::Access& access : plan_.tensors()) {
       double elements = 1;
       for (int64_t extent : shapeOf(plan_.software, access)) elements *= static_cast<double>(extent);
       bytes += elements * static_cast<double>(elementBytes(access.dtype));

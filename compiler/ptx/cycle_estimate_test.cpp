@@ -19,7 +19,7 @@ namespace {
 /// Plans of an operator with the times measured on a GPU.
 struct Measured {
   std::string name;
-  intrinsic::Nest nest;
+  loopnest::Nest nest;
   std::vector<double> estimated, times;
 };
 
@@ -34,8 +34,8 @@ std::vector<Measured> measured() {
       std::vector<int64_t> extents;
       for (const auto word : absl::StrSplit(words[3], 'x'))
         EXPECT_TRUE(absl::SimpleAtoi(word, &extents.emplace_back()));
-      all.push_back({words[1], intrinsic::parseNest("operator", words[2], extents).value(), {}, {}});
-      for (intrinsic::Access& access : all.back().nest.accesses) access.dtype = v1::DATA_TYPE_F16;
+      all.push_back({words[1], loopnest::parse("operator", words[2], extents).value(), {}, {}});
+      for (loopnest::Access& access : all.back().nest.accesses) access.dtype = v1::DATA_TYPE_F16;
       continue;
     }
     Measured& now = all.back();
@@ -44,8 +44,8 @@ std::vector<Measured> measured() {
         tile.stages;
     for (const v1::Intrinsic& intrinsic : instructionsOf(chip)) {
       if (intrinsic.name() != words[1]) continue;
-      const intrinsic::Nest instruction = intrinsic::nestOf(intrinsic).value();
-      const auto mappings = enumerateMappings(now.nest, instruction, {.any_order = true, .most = 4096});
+      const loopnest::Nest instruction = intrinsic::nestOf(intrinsic).value();
+      const auto mappings = intrinsic::enumerateMappings(now.nest, instruction, {.any_order = true, .most = 4096});
       for (const intrinsic::Matching& matching : mappings.matchings) {
         if (mappingText(mappings.software, instruction, matching) != words[3]) continue;
         const auto plan = planOf(mappings.software, intrinsic, matching, chip, {.swizzled = true, .tile = tile});

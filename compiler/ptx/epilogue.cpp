@@ -12,8 +12,8 @@
 namespace tessera::compiler::ptx {
 namespace {
 
-using intrinsic::Access;
-using intrinsic::Nest;
+using loopnest::Access;
+using loopnest::Nest;
 
 constexpr size_t kMostSteps = 8;
 constexpr size_t kMostName = 64;
@@ -34,11 +34,11 @@ absl::StatusOr<Access> addedBy(const Nest& software, absl::string_view text) {
   for (const absl::string_view part : absl::StrSplit(text.substr(open + 1), ',')) {
     const std::string name(absl::StripAsciiWhitespace(part));
     const int loop = software.loopNamed(name);
-    if (loop < 0 || software.loops[static_cast<size_t>(loop)].reduction) {
+    if (loop < 0 || software.isReduction(loop)) {
       return absl::InvalidArgumentError(absl::StrCat("'", absl::CHexEscape(name), "' is no loop of the result"));
     }
     if (!walked.insert(loop).second) return absl::InvalidArgumentError(absl::StrCat("'", name, "' occurs twice"));
-    access.subscripts.push_back({{{loop, 1}}, 0});
+    access.subscripts.push_back({.terms = {{loop, 1}}});
   }
   return access;
 }

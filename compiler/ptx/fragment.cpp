@@ -42,9 +42,8 @@ absl::StatusOr<std::vector<std::pair<int64_t, int64_t>>> placesOf(
 
 }  // namespace
 
-absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrinsic::Nest& instruction,
-                                    size_t operand) {
-  const intrinsic::Access& access = instruction.accesses[operand];
+absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const loopnest::Nest& instruction, size_t operand) {
+  const loopnest::Access& access = instruction.accesses[operand];
   const std::string what = absl::StrCat("operand ", access.name, " of ", intrinsic.name());
   const v1::Intrinsic::Fragment* described = nullptr;
   for (const auto& fragment : intrinsic.threads().fragments()) {
@@ -57,7 +56,7 @@ absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrin
   fragment.type = described->register_type();
   if (described->lanes().empty() && described->slots().empty()) return fragment;
   std::vector<int> subscripts;
-  for (const intrinsic::Subscript& subscript : access.subscripts) {
+  for (const loopnest::Subscript& subscript : access.subscripts) {
     if (subscript.terms.size() == 1 && subscript.terms[0].coefficient == 1 && subscript.constant == 0) {
       subscripts.push_back(subscript.terms[0].loop);
     }
@@ -65,7 +64,7 @@ absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrin
   if (subscripts.size() != 2 || access.subscripts.size() != 2 || subscripts[0] == subscripts[1]) {
     return absl::FailedPreconditionError(absl::StrCat(what, " is no matrix of two iterations"));
   }
-  const intrinsic::Loop &first = instruction.loops[subscripts[0]], &second = instruction.loops[subscripts[1]];
+  const loopnest::Loop &first = instruction.loops[subscripts[0]], &second = instruction.loops[subscripts[1]];
   const auto lanes = placesOf(described->lanes(), first.name, first.extent, second.name, second.extent);
   const auto slots = placesOf(described->slots(), first.name, first.extent, second.name, second.extent);
   for (const auto* places : {&lanes, &slots}) {

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/intrinsic/nest.h"
+#include "compiler/loopnest/nest.h"
+#include "tessera/v1/target.pb.h"
 
 /// Fragments: which thread of a group holds which elements of an instruction's operand, and which instruction loads
 /// them from rows of a memory.
@@ -25,7 +26,7 @@ struct Fragment {
 /// The fragment that the description gives for operand `operand`; opaque if it has no digits. Fails with
 /// FAILED_PRECONDITION if there is none, or if its digits do not assign every element to exactly one slot of one
 /// thread.
-absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const intrinsic::Nest& instruction, size_t operand);
+absl::StatusOr<Fragment> fragmentOf(const v1::Intrinsic& intrinsic, const loopnest::Nest& instruction, size_t operand);
 
 /// Whether `fetch` loads register `slot` of the fragment, for rows stored along subscript `along` (0 or 1). Returns the
 /// beginning of each row; empty if the load distributes elements differently. Matrices are distributed either by rows

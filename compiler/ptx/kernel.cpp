@@ -18,32 +18,16 @@
 namespace tessera::compiler::ptx {
 namespace {
 
-using intrinsic::Nest;
+using loopnest::Nest;
 
 constexpr size_t kMostMappings = 4096;
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // largest tensor that is run
 
-/// Stride in elements of each loop; 0 for a loop that does not move the access.
-struct Walk {
-  std::vector<int64_t> strides;
-  int64_t constant = 0;
-  int64_t at(const std::vector<int>& loops, const std::vector<int64_t>& point) const {
-    int64_t element = 0;
-    for (size_t i = 0; i < loops.size(); ++i) element += point[i] * strides[static_cast<size_t>(loops[i])];
-    return element;
-  }
-};
-Walk walkOf(const Nest& nest, const intrinsic::Access& access) {
-  Walk walk{std::vector<int64_t>(nest.loops.size(), 0), 0};
-  const std::vector<int64_t> shape = shapeOf(nest, access);
-  for (size_t d = 0; d < shape.size(); ++d) {
-    // Horner's scheme: row-major strides of the subscripts so far.
-    for (int64_t& stride : walk.strides) stride *= shape[d];
-    walk.constant = walk.constant * shape[d] + access.subscripts[d].constant;
-    for (const auto& term : access.subscripts[d].terms)
-      walk.strides[static_cast<size_t>(term.loop)] += term.coefficient;
-  }
-  return walk;
+/// How far a point of some loops is from the access at 0, in elements.
+int64_t movedBy(const loopnest::Offset& offset, const std::vector<int>& loops, const std::vector<int64_t>& point) {
+  int64_t elements = 0;
+  for (size_t i = 0; i < loops.size(); ++i) elements += point[i] * offset.strides[static_cast<size_t>(loops[i])];
+  return elements;
 }
 
 template <typename Number>
@@ -53,11 +37,11 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   std::mt19937_64 random(seed);
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<std::vector<Number>> numbers;
-  const std::vector<intrinsic::Access> accesses = plan.tensors();
-  for (const intrinsic::Access& access : accesses) {
+  const std::vector<loopnest::Access> accesses = plan.tensors();
+  for (const loopnest::Access& access : accesses) {
     int64_t count = 1;
-    for (int64_t extent : shapeOf(nest, access)) count = intrinsic::saturatedProduct(count, extent);
-    if (intrinsic::saturatedProduct(count, elementBytes(access.dtype)) > kMostBytes) {
+    for (int64_t extent : shapeOf(nest, access)) count = loopnest::saturatedProduct(count, extent);
+    if (loopnest::saturatedProduct(count, elementBytes(access.dtype)) > kMostBytes) {
       return absl::ResourceExhaustedError(absl::StrCat(access.name, " has ", count, " elements, too many to be run"));
     }
     std::vector<Number>& drawn = numbers.emplace_back(static_cast<size_t>(count));
@@ -96,16 +80,17 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   std::vector<int> kept, summed;
   std::vector<int64_t> kept_extents, summed_extents;
   for (size_t l = 0; l < nest.loops.size(); ++l) {
-    (nest.loops[l].reduction ? summed : kept).push_back(static_cast<int>(l));
-    (nest.loops[l].reduction ? summed_extents : kept_extents).push_back(nest.loops[l].extent);
+    const bool reduction = nest.isReduction(static_cast<int>(l));
+    (reduction ? summed : kept).push_back(static_cast<int>(l));
+    (reduction ? summed_extents : kept_extents).push_back(nest.loops[l].extent);
   }
   const double bound = boundOf(plan);
-  const Walk to = walkOf(nest, nest.accesses[0]), left = walkOf(nest, nest.accesses[1]),
-             right = walkOf(nest, nest.accesses[2]);
-  std::vector<Walk> added;
-  for (size_t a = nest.accesses.size(); a < accesses.size(); ++a) added.push_back(walkOf(nest, accesses[a]));
+  const loopnest::Offset to = offsetOf(nest, nest.accesses[0]), left = offsetOf(nest, nest.accesses[1]),
+                         right = offsetOf(nest, nest.accesses[2]);
+  std::vector<loopnest::Offset> added;
+  for (size_t a = nest.accesses.size(); a < accesses.size(); ++a) added.push_back(offsetOf(nest, accesses[a]));
   intrinsic::forEachPoint(kept_extents, [&](const std::vector<int64_t>& point) {
-    const int64_t element = to.constant + to.at(kept, point);
+    const int64_t element = to.constant + movedBy(to, kept, point);
     const auto wrong = [&](const std::string& what) {
       if (++checked.wrong == 1) checked.first_wrong = absl::StrCat("element ", element, what);
     };
@@ -115,19 +100,20 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
       return;
     }
     ++checked.results;
-    const int64_t l = left.constant + left.at(kept, point), r = right.constant + right.at(kept, point);
+    const int64_t l = left.constant + movedBy(left, kept, point), r = right.constant + movedBy(right, kept, point);
     Number sum = 0;
     double magnitudes = 0;
     intrinsic::forEachPoint(summed_extents, [&](const std::vector<int64_t>& part) {
-      const Number product = numbers[1][static_cast<size_t>(l + left.at(summed, part))] *
-                             numbers[2][static_cast<size_t>(r + right.at(summed, part))];
+      const Number product = numbers[1][static_cast<size_t>(l + movedBy(left, summed, part))] *
+                             numbers[2][static_cast<size_t>(r + movedBy(right, summed, part))];
       sum += product;
       magnitudes += std::fabs(static_cast<double>(product));
     });
     size_t next = 0;
     for (const Finish& step : plan.epilogue) {
       if (step.added) {
-        const Number more = numbers[nest.accesses.size() + next][static_cast<size_t>(added[next].at(kept, point))];
+        const Number more =
+            numbers[nest.accesses.size() + next][static_cast<size_t>(movedBy(added[next], kept, point))];
         ++next;
         sum += more;
         magnitudes += std::fabs(static_cast<double>(more));
@@ -154,6 +140,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
 /// target; it returns the reason why there is no kernel. Fails with all reasons if no mapping has one.
 template <typename Use>
 absl::Status forEachMapping(const Nest& software, const v1::Target& target, const Question& question, Use&& use) {
+  TESSERA_RETURN_IF_ERROR(intrinsic::checkMappable(software));
   bool any = false;
   std::vector<std::string> reasons, names;
   for (const v1::Intrinsic& intrinsic : instructionsOf(target)) {
@@ -165,7 +152,7 @@ absl::Status forEachMapping(const Nest& software, const v1::Target& target, cons
     std::string reason = absl::StrCat(intrinsic.name(), ": no loops of the operator are its iterations");
     bool used = false;
     const intrinsic::Mappings mappings =
-        enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
+        intrinsic::enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
     for (const intrinsic::Matching& matching : mappings.matchings) {
       const absl::Status status = use(mappings.software, intrinsic, matching);
       used = used || status.ok();
@@ -195,8 +182,9 @@ double boundOf(const Plan& plan) {
   const v1::DataType held = plan.instruction.accesses[0].dtype;
   if (!isFloatingPoint(held)) return 0;
   double products = 1;
-  for (const intrinsic::Loop& loop : plan.software.loops) {
-    if (loop.reduction) products *= static_cast<double>(loop.extent);
+  const Nest& software = plan.software;
+  for (size_t l = 0; l < software.loops.size(); ++l) {
+    if (software.isReduction(static_cast<int>(l))) products *= static_cast<double>(software.loops[l].extent);
   }
   const bool each_step = plan.intrinsic.arithmetic().rounding() != v1::Intrinsic::Arithmetic::ONCE;
   const double calls = static_cast<double>(plan.summed_tiles * plan.summed * plan.steps) *

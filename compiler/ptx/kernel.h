@@ -25,13 +25,13 @@ struct Kernel {
 /// Writes the kernel of the mapping and instruction with the lowest estimated time. Element types are the operator's;
 /// results of 16 bits are summed in f32 if an instruction supports that. Errors: FAILED_PRECONDITION giving, for each
 /// instruction, the reason why there is no kernel; INVALID_ARGUMENT for a faulty epilogue.
-absl::StatusOr<Kernel> kernelOf(const intrinsic::Nest& software, const v1::Target& target, const std::string& name,
+absl::StatusOr<Kernel> kernelOf(const loopnest::Nest& software, const v1::Target& target, const std::string& name,
                                 const Question& question = {});
 
 /// Writes kernels for `most` plans (or all, if fewer), evenly spaced in the order of estimated time over all mappings,
 /// instructions and tiles, fastest first: for comparing estimates with measurements. Named `name` plus a number. Errors
 /// as kernelOf().
-absl::StatusOr<std::vector<Kernel>> kernelsOf(const intrinsic::Nest& software, const v1::Target& target,
+absl::StatusOr<std::vector<Kernel>> kernelsOf(const loopnest::Nest& software, const v1::Target& target,
                                               const std::string& name, int64_t most, const Question& question = {});
 
 /// Bound of the distance of a result from the exact sum, relative to the sum of its products' magnitudes: (1 + u)^k -

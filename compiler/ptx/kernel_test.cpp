@@ -24,9 +24,9 @@ constexpr char kConvolution[] = "O[n, k, p, q] += I[n, c, 2 * p + r, q + s] * W[
 constexpr char kChannelsLast[] = "O[n, p, q, k] += I[n, p + r, q + s, c] * W[r, s, c, k]";
 constexpr char kGrouped[] = "O[n, g, k, p] += I[n, g, c, p + 2 * r] * W[g, k, c, r]";
 
-intrinsic::Nest nestOf(const std::string& text, const std::vector<int64_t>& extents, v1::DataType from,
-                       v1::DataType to) {
-  intrinsic::Nest nest = intrinsic::parseNest("operator", text, extents).value();
+loopnest::Nest nestOf(const std::string& text, const std::vector<int64_t>& extents, v1::DataType from,
+                      v1::DataType to) {
+  loopnest::Nest nest = loopnest::parse("operator", text, extents).value();
   nest.accesses[0].dtype = to;
   nest.accesses[1].dtype = nest.accesses[2].dtype = from;
   return nest;
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Kernel, SwizzledRowsAreFetchedWithoutConflicts) {
   const v1::Target& chip = *findBuiltinTarget("sm_80");
-  const intrinsic::Nest nest = nestOf(kProduct, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  const loopnest::Nest nest = nestOf(kProduct, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
   SharedTraffic fetches[2];
   for (const bool swizzled : {false, true}) {
     const auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "mma.m16n8k16.f16.f32", .swizzled = swizzled});
@@ -123,7 +123,7 @@ TEST(Kernel, ResultsAreStoredInLinesWhereTheyAreNeighbours) {
     const v1::Target& chip = *findBuiltinTarget(name);
     for (const int64_t columns : {256, 251}) {
       for (const v1::DataType to : {v1::DATA_TYPE_F16, v1::DATA_TYPE_F32}) {
-        const intrinsic::Nest nest = nestOf(kProduct, {200, columns, 256}, v1::DATA_TYPE_F16, to);
+        const loopnest::Nest nest = nestOf(kProduct, {200, columns, 256}, v1::DATA_TYPE_F16, to);
         const auto kernel = kernelOf(nest, chip, "kernel");
         ASSERT_TRUE(kernel.ok()) << kernel.status();
         EXPECT_EQ(kernel->text.find("st.global.v4.b32") != std::string::npos, columns == 256) << name;
@@ -220,7 +220,7 @@ TEST(Kernel, AnEpilogueThatIsNoneIsRefused) {
 std::string saidOf(const std::string& before, const std::string& after,
                    const std::string& instruction = "wgmma.m64n64k16.f16.f32", const char* name = "sm_90") {
   const v1::Target& chip = *findBuiltinTarget(name);
-  const intrinsic::Nest nest = nestOf(kProduct, {64, 64, 512}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  const loopnest::Nest nest = nestOf(kProduct, {64, 64, 512}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
   auto kernel = kernelOf(nest, chip, "kernel", {.instruction = instruction});
   EXPECT_TRUE(kernel.ok()) << kernel.status();
   size_t changed = 0;
@@ -253,7 +253,7 @@ TEST(Kernel, OpaqueFragmentsAreFetchedAndStoredByAddressAndRowLength) {
   EXPECT_THAT(said("m16n16k16", "m16n16k8"), HasSubstr("its shape is not known"));
   const v1::Target& chip = *findBuiltinTarget("sm_70");
   // Halves are contiguous along columns of the first source, and along rows of the second one.
-  const intrinsic::Nest nest = nestOf(kProductOfColumns, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F16);
+  const loopnest::Nest nest = nestOf(kProductOfColumns, {256, 256, 256}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F16);
   SharedTraffic fetches[2];
   for (const bool swizzled : {false, true}) {
     const auto kernel = kernelOf(nest, chip, "kernel", {.instruction = {}, .swizzled = swizzled});
@@ -272,7 +272,7 @@ TEST(Kernel, OpaqueFragmentsAreFetchedAndStoredByAddressAndRowLength) {
 
 TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
   v1::Target chip = *findBuiltinTarget("sm_80");
-  const intrinsic::Nest nest = nestOf(kProduct, {16, 16, 16}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  const loopnest::Nest nest = nestOf(kProduct, {16, 16, 16}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
   auto kernel = kernelOf(nest, chip, "kernel", {.instruction = "mma.m16n8k16.f16.f32"});
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   // Exchanges halves of the sums in the text, which gives a different program.
@@ -287,7 +287,7 @@ TEST(Kernel, AWrongFragmentIsFoundByRunningTheText) {
 
 TEST(Kernel, PlansAreSpreadOverTheOrderOfTheEstimate) {
   const v1::Target& chip = *findBuiltinTarget("sm_80");
-  const intrinsic::Nest nest = nestOf(kProduct, {48, 40, 72}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  const loopnest::Nest nest = nestOf(kProduct, {48, 40, 72}, v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
   const auto best = kernelOf(nest, chip, "kernel");
   const auto kernels = kernelsOf(nest, chip, "plan", 24);
   ASSERT_TRUE(best.ok() && kernels.ok()) << kernels.status();

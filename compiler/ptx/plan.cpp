@@ -17,8 +17,8 @@
 namespace tessera::compiler::ptx {
 namespace {
 
-using intrinsic::Nest;
-using intrinsic::saturatedProduct;
+using loopnest::Nest;
+using loopnest::saturatedProduct;
 
 constexpr int64_t kCopiedBytes = 16;  // bytes per copy of a thread, at most
 constexpr int kDescribedRowBytes = 128;
@@ -103,9 +103,10 @@ class Planner {
     if (v.threads().threads() < 1 || !std::has_single_bit(static_cast<uint32_t>(v.threads().threads()))) {
       return fault("its threads are no power of two");
     }
-    const bool product = instruction.form == v1::Intrinsic::Arithmetic::MULTIPLY_ADD &&
-                         plan_.software.form == instruction.form && instruction.accesses.size() == 3 &&
-                         instruction.loops.size() == 3 && instruction.bounds.empty();
+    const intrinsic::Form form = intrinsic::formOf(instruction);
+    const bool product = form == v1::Intrinsic::Arithmetic::MULTIPLY_ADD && intrinsic::formOf(plan_.software) == form &&
+                         instruction.accesses.size() == 3 && instruction.loops.size() == 3 &&
+                         instruction.bounds.empty();
     // x occurs in the result and the first source, y in the result and the second source, r in both sources.
     int kinds[3] = {-1, -1, -1};
     for (int i = 0; product && i < 3; ++i) {
@@ -122,7 +123,7 @@ class Planner {
       if (group.extent > kMostIndex) return fault("an iteration of the operator is too long for 32 bits");
       if (!std::has_single_bit(static_cast<uint64_t>(group.size))) return fault("its extents are no powers of two");
     }
-    for (const intrinsic::Subscript& subscript : plan_.software.accesses[0].subscripts) {
+    for (const loopnest::Subscript& subscript : plan_.software.accesses[0].subscripts) {
       int walking = 0;
       for (const auto& term : subscript.terms)
         walking += plan_.software.loops[static_cast<size_t>(term.loop)].extent > 1;
@@ -149,9 +150,10 @@ class Planner {
   absl::Status tensors() {
     std::vector<int> kept, summed;
     for (int loop : plan_.mapping.outer) {
-      const intrinsic::Loop& described = plan_.software.loops[static_cast<size_t>(loop)];
-      (described.reduction ? summed : kept).push_back(loop);
-      int64_t& product = described.reduction ? plan_.summed : plan_.kept;
+      const loopnest::Loop& described = plan_.software.loops[static_cast<size_t>(loop)];
+      const bool reduction = plan_.software.isReduction(loop);
+      (reduction ? summed : kept).push_back(loop);
+      int64_t& product = reduction ? plan_.summed : plan_.kept;
       product = saturatedProduct(product, described.extent);
     }
     for (size_t operand = 0; operand < 3; ++operand) {
@@ -162,10 +164,11 @@ class Planner {
         return fault(absl::StrCat(array.name, " has ", elements, " elements; at most ", kMostIndex, " are addressed"));
       }
       Addresses addresses;
-      const std::vector<int64_t> strides = stridesOf(plan_.software, array, addresses.constant);
+      const auto [strides, constant] = offsetOf(plan_.software, array);
+      addresses.constant = constant;
       addresses.kept = partsOf(plan_.software, kept, strides);
       addresses.summed = partsOf(plan_.software, summed, strides);
-      const intrinsic::Access& access = plan_.instruction.accesses[operand];
+      const loopnest::Access& access = plan_.instruction.accesses[operand];
       if (access.subscripts.size() != 2 || access.subscripts[0].terms.size() != 1 ||
           access.subscripts[1].terms.size() != 1) {
         return fault("it is no product of two matrices");
@@ -330,14 +333,15 @@ class Planner {
     TESSERA_ASSIGN_OR_RETURN(std::vector<EpilogueStep> steps, epilogueOf(plan_.software, options_.epilogue));
     std::vector<int> kept;
     for (int loop : plan_.mapping.outer) {
-      if (!plan_.software.loops[static_cast<size_t>(loop)].reduction) kept.push_back(loop);
+      if (!plan_.software.isReduction(loop)) kept.push_back(loop);
     }
     plan_.epilogue.clear();
     for (EpilogueStep& step : steps) {
       Finish& finish = plan_.epilogue.emplace_back();
       static_cast<EpilogueStep&>(finish) = std::move(step);
       if (!finish.added) continue;
-      const std::vector<int64_t> strides = stridesOf(plan_.software, *finish.added, finish.at.constant);
+      const auto [strides, constant] = offsetOf(plan_.software, *finish.added);
+      finish.at.constant = constant;
       finish.at.first = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(plan_.x)].loops, strides);
       finish.at.second = partsOf(plan_.software, plan_.mapping.groups[static_cast<size_t>(plan_.y)].loops, strides);
       finish.at.kept = partsOf(plan_.software, kept, strides);
@@ -364,7 +368,7 @@ class Planner {
   /// Whether a matrix load or a descriptor applies to rows in this direction.
   template <typename Way>
   bool isAlong(const Way& way, const Side& side) const {
-    const intrinsic::Access& access = plan_.instruction.accesses[static_cast<size_t>(side.operand)];
+    const loopnest::Access& access = plan_.instruction.accesses[static_cast<size_t>(side.operand)];
     const int loop = access.subscripts[static_cast<size_t>(side.along)].terms[0].loop;
     return way.operand() == access.name && way.from() == target_.memory(plan_.level).name() &&
            way.along() == plan_.instruction.loops[static_cast<size_t>(loop)].name;
@@ -484,8 +488,8 @@ class Planner {
 
 }  // namespace
 
-std::vector<intrinsic::Access> Plan::tensors() const {
-  std::vector<intrinsic::Access> all = software.accesses;
+std::vector<loopnest::Access> Plan::tensors() const {
+  std::vector<loopnest::Access> all = software.accesses;
   for (const Finish& step : epilogue) {
     if (step.added) all.push_back(*step.added);
   }

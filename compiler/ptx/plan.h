@@ -47,7 +47,7 @@ struct Finish : EpilogueStep {
 };
 
 struct Plan {
-  intrinsic::Nest software, instruction;
+  loopnest::Nest software, instruction;
   v1::Intrinsic intrinsic;
   intrinsic::Matching matching;
   intrinsic::PhysicalMapping mapping;
@@ -78,7 +78,7 @@ struct Plan {
   double cycles = 0;        ///< from estimatedCycles()
 
   /// In the order of the kernel's parameters: the operator's tensors, then the epilogue's.
-  std::vector<intrinsic::Access> tensors() const;
+  std::vector<loopnest::Access> tensors() const;
   int64_t sizeOf(int iteration) const { return mapping.groups[iteration].size; }
   int64_t extentOf(int iteration) const { return mapping.groups[iteration].extent; }
   int64_t tileX() const { return sizeOf(x) * sources[0].blocks * groups_x; }
@@ -118,7 +118,7 @@ struct PlanOptions {
 /// The kernel of a mapping with the lowest estimated time (cycle_estimate.h), over all numbers of groups, blocks, steps
 /// and stages that fit registers and shared memory. Fails with FAILED_PRECONDITION naming what the instruction, the
 /// chip or the operator lacks.
-absl::StatusOr<Plan> planOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
+absl::StatusOr<Plan> planOf(const loopnest::Nest& software, const v1::Intrinsic& intrinsic,
                             const intrinsic::Matching& matching, const v1::Target& target,
                             const PlanOptions& options = {});
 
@@ -127,7 +127,7 @@ struct TileCost {
   Tile tile;
   double cycles = 0;
 };
-absl::StatusOr<std::vector<TileCost>> tilesOf(const intrinsic::Nest& software, const v1::Intrinsic& intrinsic,
+absl::StatusOr<std::vector<TileCost>> tilesOf(const loopnest::Nest& software, const v1::Intrinsic& intrinsic,
                                               const intrinsic::Matching& matching, const v1::Target& target,
                                               const PlanOptions& options = {});
 

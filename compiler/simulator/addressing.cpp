@@ -7,21 +7,14 @@ namespace tessera::compiler::simulator {
 Addressing::Addressing(const Program& program, size_t operand) {
   const intrinsic::Choice& choice = program.choice;
   const int array = arrayOf(choice.matching, operand);
-  const intrinsic::Access& tensor = choice.software.accesses[array];
-  const std::vector<int64_t> shape = shapeOf(choice.software, tensor);
-  // Stride in elements of each loop.
-  std::vector<int64_t> strides(choice.software.loops.size(), 0);
-  int64_t row = 1;
-  for (size_t d = shape.size(); d-- > 0;) {
-    for (const auto& term : tensor.subscripts[d].terms) strides[term.loop] += term.coefficient * row;
-    constant_ += tensor.subscripts[d].constant * row;
-    row *= shape[d];
-  }
+  const loopnest::Access& tensor = choice.software.accesses[array];
+  const auto [strides, constant] = offsetOf(choice.software, tensor);
+  constant_ = constant;
   for (size_t i = 0; i < choice.mapping.outer.size(); ++i) {
     const int loop = choice.mapping.outer[i];
     if (strides[loop] != 0) outer_.emplace_back(static_cast<int>(choice.mapping.groups.size() + i), strides[loop]);
   }
-  const intrinsic::Access& access = program.instruction.accesses[operand];
+  const loopnest::Access& access = program.instruction.accesses[operand];
   std::vector<int64_t> extents;
   for (size_t i = 0; i < choice.mapping.groups.size(); ++i) {
     if (!access.uses(static_cast<int>(i))) continue;

@@ -17,7 +17,7 @@ namespace tessera::compiler::simulator {
 namespace {
 
 using Arithmetic = v1::Intrinsic::Arithmetic;
-using intrinsic::Nest;
+using loopnest::Nest;
 
 /// Points of all calls of the instruction, including padding.
 double pointsOf(const Program& program) {
@@ -70,27 +70,21 @@ std::vector<Number> draw(std::mt19937_64& random, v1::DataType type, size_t coun
 template <typename Number>
 class Reference {
  public:
-  Reference(const Nest& nest, const std::vector<std::vector<Number>>& sources) : nest_(nest), sources_(sources) {
-    for (const intrinsic::Access& access : nest.accesses) {
-      std::vector<int64_t>& strides = strides_.emplace_back(nest.loops.size(), 0);
-      int64_t row = 1, constant = 0;
-      const std::vector<int64_t> shape = shapeOf(nest, access);
-      for (size_t d = shape.size(); d-- > 0;) {
-        for (const auto& term : access.subscripts[d].terms) strides[term.loop] += term.coefficient * row;
-        constant += access.subscripts[d].constant * row;
-        row *= shape[d];
-      }
-      constants_.push_back(constant);
+  Reference(const Nest& nest, const std::vector<std::vector<Number>>& sources)
+      : form_(intrinsic::formOf(nest)), sources_(sources) {
+    for (const loopnest::Access& access : nest.accesses) {
+      offsets_.push_back(offsetOf(nest, access));
     }
     for (size_t l = 0; l < nest.loops.size(); ++l) {
-      (nest.loops[l].reduction ? summed_ : kept_).push_back(l);
-      (nest.loops[l].reduction ? sum_extents_ : kept_extents_).push_back(nest.loops[l].extent);
+      const bool summed = nest.isReduction(static_cast<int>(l));
+      (summed ? summed_ : kept_).push_back(l);
+      (summed ? sum_extents_ : kept_extents_).push_back(nest.loops[l].extent);
     }
     parts_.resize(nest.accesses.size());
     intrinsic::forEachPoint(sum_extents_, [&](const std::vector<int64_t>& part) {
       for (size_t array = 1; array < parts_.size(); ++array) {
         int64_t at = 0;
-        for (size_t i = 0; i < summed_.size(); ++i) at += part[i] * strides_[array][summed_[i]];
+        for (size_t i = 0; i < summed_.size(); ++i) at += part[i] * offsets_[array].strides[summed_[i]];
         parts_[array].push_back(at);
       }
     });
@@ -105,11 +99,11 @@ class Reference {
   /// Calls use(Sum) for each result that `wanted` selects.
   template <typename Wanted, typename Use>
   void forEachResult(Wanted&& wanted, Use&& use) const {
-    std::vector<int64_t> bases;
+    std::vector<int64_t> bases(offsets_.size());
     intrinsic::forEachPoint(kept_extents_, [&](const std::vector<int64_t>& point) {
-      bases = constants_;
       for (size_t array = 0; array < bases.size(); ++array) {
-        for (size_t i = 0; i < kept_.size(); ++i) bases[array] += point[i] * strides_[array][kept_[i]];
+        bases[array] = offsets_[array].constant;
+        for (size_t i = 0; i < kept_.size(); ++i) bases[array] += point[i] * offsets_[array].strides[kept_[i]];
       }
       if (!wanted(bases[0])) return;
       Sum sum;
@@ -120,20 +114,19 @@ class Reference {
           term *= sources_[array][static_cast<size_t>(bases[array] + parts_[array][part])];
         }
         sum.magnitudes += std::fabs(static_cast<double>(term));
-        sum.value = part == 0                           ? term
-                    : nest_.form == Arithmetic::MAXIMUM ? std::max(sum.value, term)
-                    : nest_.form == Arithmetic::MINIMUM ? std::min(sum.value, term)
-                                                        : sum.value + term;
+        sum.value = part == 0                      ? term
+                    : form_ == Arithmetic::MAXIMUM ? std::max(sum.value, term)
+                    : form_ == Arithmetic::MINIMUM ? std::min(sum.value, term)
+                                                   : sum.value + term;
       }
       use(sum);
     });
   }
 
  private:
-  const Nest& nest_;
+  intrinsic::Form form_;
   const std::vector<std::vector<Number>>& sources_;
-  std::vector<std::vector<int64_t>> strides_;  // per access, per loop
-  std::vector<int64_t> constants_;
+  std::vector<loopnest::Offset> offsets_;  // per access
   std::vector<size_t> kept_, summed_;
   std::vector<int64_t> kept_extents_, sum_extents_;
   // per source: offsets in elements from the first product of a result to each product
@@ -147,8 +140,9 @@ double boundOf(const Program& program) {
   for (const Dimension& dimension : program.dimensions) {
     if (dimension.sum) calls *= static_cast<double>(dimension.blocks);
   }
-  for (const intrinsic::Loop& loop : program.instruction.loops) {
-    if (loop.reduction) within *= static_cast<double>(loop.extent);
+  const Nest& instruction = program.instruction;
+  for (size_t l = 0; l < instruction.loops.size(); ++l) {
+    if (instruction.isReduction(static_cast<int>(l))) within *= static_cast<double>(instruction.loops[l].extent);
   }
   const v1::DataType to = program.buffers[0].dtype;
   const v1::DataType middle = arithmetic.intermediate() == v1::DATA_TYPE_UNSPECIFIED ? to : arithmetic.intermediate();
@@ -193,7 +187,8 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
   decode(type, tensors[0].data(), found.size(), found.data());
   Checked checked;
   checked.floating = isFloatingPoint(type);
-  const bool sums = software.form != Arithmetic::MAXIMUM && software.form != Arithmetic::MINIMUM;
+  const intrinsic::Form form = intrinsic::formOf(software);
+  const bool sums = form != Arithmetic::MAXIMUM && form != Arithmetic::MINIMUM;
   const double bound = checked.floating && sums ? boundOf(program) : 0;
   const auto wrong = [&](int64_t element, const std::string& what) {
     if (++checked.wrong == 1) checked.first_wrong = absl::StrCat("element ", element, what);
@@ -236,8 +231,9 @@ absl::StatusOr<Checked> check(const Program& program, uint64_t seed, int64_t mos
         absl::StrCat("one tile of its result takes ", points, " points; ", most_points, " are asked for"));
   }
   int64_t parts = 1;
-  for (const intrinsic::Loop& loop : program.choice.software.loops) {
-    if (loop.reduction) parts = intrinsic::saturatedProduct(parts, loop.extent);
+  const Nest& software = program.choice.software;
+  for (size_t l = 0; l < software.loops.size(); ++l) {
+    if (software.isReduction(static_cast<int>(l))) parts = loopnest::saturatedProduct(parts, software.loops[l].extent);
   }
   if (parts > kMostParts) {
     return absl::ResourceExhaustedError(absl::StrCat("a result sums ", parts, " products; at most ", kMostParts));

@@ -13,7 +13,7 @@ namespace tessera::compiler::simulator {
 namespace {
 
 using Arithmetic = v1::Intrinsic::Arithmetic;
-using intrinsic::Nest;
+using loopnest::Nest;
 
 constexpr int64_t kMostPoints = 1 << 22;
 
@@ -23,9 +23,9 @@ bool isExtremum(intrinsic::Form form) { return form == Arithmetic::MAXIMUM || fo
 template <typename Number>
 class Numeric : public Instruction {
  public:
-  Numeric(const Arithmetic& arithmetic, const Nest& nest) : arithmetic_(arithmetic), form_(nest.form) {
+  Numeric(const Arithmetic& arithmetic, const Nest& nest) : arithmetic_(arithmetic), form_(intrinsic::formOf(nest)) {
     std::vector<std::vector<int64_t>> shapes;
-    for (const intrinsic::Access& access : nest.accesses) {
+    for (const loopnest::Access& access : nest.accesses) {
       types_.push_back(access.dtype);
       shapes.push_back(shapeOf(nest, access));
       size_t elements = 1;
@@ -33,7 +33,7 @@ class Numeric : public Instruction {
       numbers_.emplace_back(elements);
     }
     std::vector<int64_t> extents;
-    for (const intrinsic::Loop& loop : nest.loops) extents.push_back(loop.extent);
+    for (const loopnest::Loop& loop : nest.loops) extents.push_back(loop.extent);
     intrinsic::forEachPoint(extents, [&](const std::vector<int64_t>& point) {
       if (std::any_of(nest.bounds.begin(), nest.bounds.end(), [&](const auto& b) { return b.at(point) >= 0; })) return;
       for (size_t operand = 0; operand < nest.accesses.size(); ++operand) {
@@ -123,7 +123,7 @@ class Numeric : public Instruction {
 
 absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& intrinsic, const Nest& nest) {
   int64_t points = 1;
-  for (const intrinsic::Loop& loop : nest.loops) points = intrinsic::saturatedProduct(points, loop.extent);
+  for (const loopnest::Loop& loop : nest.loops) points = loopnest::saturatedProduct(points, loop.extent);
   if (points > kMostPoints || nest.accesses.size() < 2) {
     return absl::FailedPreconditionError(absl::StrCat(intrinsic.name(), " has ", points, " points and ",
                                                       nest.accesses.size() - 1, " sources; 1 source or more and up to ",
@@ -131,7 +131,7 @@ absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& 
   }
   // The destination's type decides the arithmetic.
   if (isFloatingPoint(nest.accesses[0].dtype)) return std::make_unique<Numeric<double>>(intrinsic.arithmetic(), nest);
-  for (const intrinsic::Access& access : nest.accesses) {
+  for (const loopnest::Access& access : nest.accesses) {
     if (!isFloatingPoint(access.dtype)) continue;
     return absl::FailedPreconditionError(absl::StrCat(intrinsic.name(), " sums ", access.name, " of ",
                                                       elementText(access.dtype), " in ",

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "compiler/intrinsic/nest.h"
+#include "compiler/loopnest/nest.h"
 
 namespace tessera::compiler::simulator {
 
@@ -19,7 +20,7 @@ class Instruction {
 
 /// Fails with FAILED_PRECONDITION for instructions with too many points to run, and for integer sums of floating-point
 /// numbers.
-absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& intrinsic, const intrinsic::Nest& nest);
+absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& intrinsic, const loopnest::Nest& nest);
 
 /// The neutral element of a form in a type: the initial value of results, and the value of padding.
 double neutralReal(intrinsic::Form form);

@@ -28,12 +28,13 @@ class Execution : public Machine {
  public:
   Execution(const Program& program, Instruction& instruction, std::vector<bool>& begun)
       : program_(program), instruction_(instruction), begun_(begun), contents_(program.buffers.size()) {
+    const intrinsic::Form form = intrinsic::formOf(program.instruction);
     for (size_t operand = 0; operand < program.walks.size(); ++operand) {
       addressing_.emplace_back(program, operand);
       const v1::DataType type = program.instruction.accesses[operand].dtype;
       neutral_.emplace_back(static_cast<size_t>(elementBytes(type)));
-      const double real = neutralReal(program.instruction.form);
-      const int64_t whole = neutralInteger(program.instruction.form, type);
+      const double real = neutralReal(form);
+      const int64_t whole = neutralInteger(form, type);
       isFloatingPoint(type) ? encode(type, &real, 1, neutral_.back().data())
                             : encode(type, &whole, 1, neutral_.back().data());
     }

@@ -24,7 +24,7 @@ std::string faultOf(const Program& program) {
 }
 
 Program product(const v1::Target& chip) {
-  const intrinsic::Nest nest = testing::nestOf("O[i, j] += A[i, k] * B[k, j]", {30, 20, 50});
+  const loopnest::Nest nest = testing::nestOf("O[i, j] += A[i, k] * B[k, j]", {30, 20, 50});
   const Candidates candidates = candidatesOf(nest, chip, {.instruction = "mul.4x2x4", .typed = false}).value();
   return lower(candidates.choices.front(), chip).value();
 }
@@ -79,7 +79,7 @@ TEST(Execute, AWrongProgramIsSeenByItsResults) {
 
 TEST(Check, OfALargeOperatorTilesAreComputedWhole) {
   const v1::Target& chip = *findBuiltinTarget("ascend-910-like");
-  const intrinsic::Nest nest = testing::nestOf("O[i, j] += A[i, k] * B[k, j]", {3000, 2000, 70});
+  const loopnest::Nest nest = testing::nestOf("O[i, j] += A[i, k] * B[k, j]", {3000, 2000, 70});
   const Simulation all = simulate(nest, chip, {.instruction = "cube.f16", .typed = false, .most_points = 0}).value();
   const Checked some = check(all.program, 3, 1 << 22).value();
   EXPECT_TRUE(some.right()) << some.first_wrong;

@@ -17,8 +17,8 @@ namespace tessera::compiler::simulator {
 namespace {
 
 using intrinsic::Choice;
-using intrinsic::Nest;
-using intrinsic::saturatedProduct;
+using loopnest::Nest;
+using loopnest::saturatedProduct;
 using Arithmetic = v1::Intrinsic::Arithmetic;
 
 constexpr int64_t kMostBlockElements = 1 << 20;  // for one operand of an instruction
@@ -71,7 +71,7 @@ class Lowering {
   intrinsic::Tiling& tiling() { return program_.choice.tiling; }
 
   absl::Status checkOperator() const {
-    for (const intrinsic::Subscript& subscript : software().accesses[0].subscripts) {
+    for (const loopnest::Subscript& subscript : software().accesses[0].subscripts) {
       int walking = 0;
       for (const auto& term : subscript.terms) walking += software().loops[term.loop].extent > 1;
       // Such results would be summed from several parallel points, which no program here does.
@@ -79,7 +79,7 @@ class Lowering {
       return absl::FailedPreconditionError(absl::StrCat(
           software().accesses[0].name, " has a subscript that adds loops: results of several points would be one"));
     }
-    for (const intrinsic::Access& access : program_.instruction.accesses) {
+    for (const loopnest::Access& access : program_.instruction.accesses) {
       int64_t elements = 1, points = 1;
       for (int64_t extent : shapeOf(program_.instruction, access)) elements = saturatedProduct(elements, extent);
       for (size_t i = 0; i < program_.instruction.loops.size(); ++i) {
@@ -90,10 +90,10 @@ class Lowering {
                                                         elements, " elements at ", points, " points; at most ",
                                                         kMostBlockElements, " are simulated"));
     }
-    const Arithmetic::Form form = program_.instruction.form;
+    const Arithmetic::Form form = intrinsic::formOf(program_.instruction);
     if (form != Arithmetic::MAXIMUM && form != Arithmetic::MINIMUM) return absl::OkStatus();
     for (size_t i = 0; i < mapping().groups.size(); ++i) {
-      if (!program_.instruction.loops[i].reduction || mapping().groups[i].padding() == 0) continue;
+      if (!program_.instruction.isReduction(static_cast<int>(i)) || mapping().groups[i].padding() == 0) continue;
       for (const auto& transfer : intrinsic_.transfers()) {
         if (!transfer.pads()) continue;
         return absl::FailedPreconditionError(absl::StrCat(
@@ -116,13 +116,13 @@ class Lowering {
       break;
     }
     for (size_t i = 0; i < mapping().groups.size(); ++i) {
-      const intrinsic::Loop& loop = program_.instruction.loops[i];
-      program_.dimensions.push_back(
-          {absl::StrCat(loop.name, "/", mapping().groups[i].size), mapping().groups[i].steps, loop.reduction});
+      const loopnest::Loop& loop = program_.instruction.loops[i];
+      program_.dimensions.push_back({absl::StrCat(loop.name, "/", mapping().groups[i].size), mapping().groups[i].steps,
+                                     program_.instruction.isReduction(static_cast<int>(i))});
     }
     for (int loop : mapping().outer) {
       program_.dimensions.push_back(
-          {software().loops[loop].name, software().loops[loop].extent, software().loops[loop].reduction});
+          {software().loops[loop].name, software().loops[loop].extent, software().isReduction(loop)});
     }
     for (const intrinsic::Placement& placement : mapping().operands) {
       std::vector<int>& walks = program_.walks.emplace_back();
@@ -249,7 +249,7 @@ class Lowering {
   const Block& blockOf(size_t operand, const intrinsic::Stop& stop) {
     const auto [found, fresh] = blocks_.try_emplace({operand, stop.layout});
     if (!fresh) return found->second;
-    const intrinsic::Access& access = program_.instruction.accesses[operand];
+    const loopnest::Access& access = program_.instruction.accesses[operand];
     const std::vector<int64_t> shape = shapeOf(program_.instruction, access);
     const intrinsic::BlockLayout layout(shape, stop.layout);
     const int64_t element = elementBytes(access.dtype);
@@ -261,7 +261,7 @@ class Lowering {
   }
 
   int addBuffer(size_t operand, const intrinsic::Stop& stop, int depth) {
-    const intrinsic::Access& access = program_.instruction.accesses[operand];
+    const loopnest::Access& access = program_.instruction.accesses[operand];
     Buffer buffer;
     buffer.name = access.name;
     buffer.memory = memoryNamed(stop.memory);

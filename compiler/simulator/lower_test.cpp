@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 constexpr char kProduct[] = "O[i, j] += A[i, k] * B[k, j]";
 
-Program firstProgram(const v1::Target& chip, const intrinsic::Nest& nest, const std::string& instruction,
+Program firstProgram(const v1::Target& chip, const loopnest::Nest& nest, const std::string& instruction,
                      const LoweringOptions& manner = {}) {
   const Candidates candidates = candidatesOf(nest, chip, {.instruction = instruction, .typed = false}).value();
   return lower(candidates.choices.front(), chip, manner).value();
@@ -33,7 +33,7 @@ TEST(Lower, APrintedProgramSaysWhatIsWhereAndWhatMoves) {
 
 TEST(Lower, EveryMannerFitsEveryMemory) {
   const v1::Target chip = testing::chipOf(testing::madeUpChip());
-  const intrinsic::Nest nest = testing::nestOf(kProduct, {61, 37, 83});
+  const loopnest::Nest nest = testing::nestOf(kProduct, {61, 37, 83});
   for (const bool reductions_innermost : {false, true}) {
     for (const bool overlap : {false, true}) {
       const Program program = firstProgram(chip, nest, "mul.4x2x4", {reductions_innermost, overlap});
@@ -55,7 +55,7 @@ TEST(Lower, EveryMannerFitsEveryMemory) {
 
 TEST(Lower, AMemoryThatHoldsNoBlockIsNamed) {
   v1::Target chip = testing::chipOf(testing::madeUpChip());
-  const intrinsic::Nest nest = testing::nestOf(kProduct, {8, 8, 8});
+  const loopnest::Nest nest = testing::nestOf(kProduct, {8, 8, 8});
   intrinsic::Choice choice =
       candidatesOf(nest, chip, {.instruction = "mul.4x2x4", .typed = false}).value().choices.front();
   chip.mutable_memory(2)->set_capacity_bytes(24);

@@ -8,7 +8,7 @@
 namespace tessera::compiler::simulator {
 namespace {
 
-using intrinsic::saturatedProduct;
+using loopnest::saturatedProduct;
 
 constexpr int64_t kNoBytes = int64_t{1} << 56;  // larger than any memory, and far from integer overflow
 

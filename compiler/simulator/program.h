@@ -63,7 +63,7 @@ struct Step {
 
 struct Program {
   intrinsic::Choice choice;  ///< operator, instruction and mapping, with the program's final tiling
-  intrinsic::Nest instruction;
+  loopnest::Nest instruction;
   std::vector<Dimension> dimensions;    ///< iterations of the instruction, then PhysicalMapping::outer
   std::vector<std::vector<int>> walks;  ///< per operand: its dimensions in the order of its blocks, slowest first
   std::vector<Memory> memories;         ///< memories that statements name; the last one holds the tensors

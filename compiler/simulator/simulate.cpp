@@ -15,7 +15,7 @@ namespace {
 
 using intrinsic::Choice;
 using intrinsic::Matching;
-using intrinsic::Nest;
+using loopnest::Nest;
 
 constexpr size_t kMostMappings = 4096;
 
@@ -23,7 +23,7 @@ constexpr size_t kMostMappings = 4096;
 bool typesFit(const Nest& software, const Nest& instruction, const Matching& matching, bool& converted,
               std::string& what) {
   for (size_t operand = 0; operand < instruction.accesses.size(); ++operand) {
-    const intrinsic::Access& array = software.accesses[arrayOf(matching, operand)];
+    const loopnest::Access& array = software.accesses[arrayOf(matching, operand)];
     const v1::DataType wanted = instruction.accesses[operand].dtype;
     if (array.dtype == wanted) continue;
     converted = true;
@@ -39,9 +39,9 @@ std::string addCandidates(const Nest& software, const v1::Intrinsic& intrinsic, 
                           const Question& question, std::vector<std::pair<Choice, bool>>& found) {
   const absl::StatusOr<Nest> instruction = intrinsic::nestOf(intrinsic);
   if (!instruction.ok()) return std::string(instruction.status().message());
-  if (software.form != instruction->form) return "computes " + computeText(intrinsic);
+  if (intrinsic::formOf(software) != intrinsic::formOf(*instruction)) return "computes " + computeText(intrinsic);
   const intrinsic::Mappings mappings =
-      enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
+      intrinsic::enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
   std::string reason = "no loops of the operator are its iterations";
   const size_t before = found.size();
   for (const Matching& matching : mappings.matchings) {
@@ -60,6 +60,7 @@ std::string addCandidates(const Nest& software, const v1::Intrinsic& intrinsic, 
 }  // namespace
 
 absl::StatusOr<Candidates> candidatesOf(const Nest& software, const v1::Target& target, const Question& question) {
+  TESSERA_RETURN_IF_ERROR(intrinsic::checkMappable(software));
   std::vector<std::pair<Choice, bool>> found;
   std::vector<std::string> names, reasons;
   for (const v1::Intrinsic& intrinsic : instructionsOf(target)) {

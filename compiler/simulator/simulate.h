@@ -34,7 +34,7 @@ struct Candidates {
   std::vector<intrinsic::Choice> choices;
   bool converted = false;
 };
-absl::StatusOr<Candidates> candidatesOf(const intrinsic::Nest& software, const v1::Target& target,
+absl::StatusOr<Candidates> candidatesOf(const loopnest::Nest& software, const v1::Target& target,
                                         const Question& question);
 
 /// The fastest program of a mapping, with its timeline: tries reductions inside or by levels, and tiles as large as
@@ -44,7 +44,7 @@ absl::StatusOr<std::pair<Program, Timeline>> fastest(const intrinsic::Choice& ch
 /// Simulates the mapping with the lowest predicted cost that can be lowered. Errors: FAILED_PRECONDITION if the
 /// operator cannot be mapped or no mapping fits the chip's memories; RESOURCE_EXHAUSTED if the program is too long to
 /// be timed; INTERNAL if a program leaves its memories, which is a bug.
-absl::StatusOr<Simulation> simulate(const intrinsic::Nest& software, const v1::Target& target,
+absl::StatusOr<Simulation> simulate(const loopnest::Nest& software, const v1::Target& target,
                                     const Question& question = {});
 
 /// Compares the order of mappings by the model of compiler/intrinsic with the order by the simulator (thesis, 5.7.2).
@@ -54,6 +54,6 @@ struct Ranking {
   double pairs = 0, recall = 0;              ///< pairwise accuracy; recall of the best 40 %
   double apart = 0;                          ///< pairwise accuracy of pairs that differ by more than 1 %
 };
-absl::StatusOr<Ranking> rank(const intrinsic::Nest& software, const v1::Target& target, const Question& question);
+absl::StatusOr<Ranking> rank(const loopnest::Nest& software, const v1::Target& target, const Question& question);
 
 }  // namespace tessera::compiler::simulator

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using testing::nestOf;
 
 /// Ones, primes and tails: in general, sizes that an instruction's size does not divide.
-intrinsic::Nest odd(const intrinsic::StandardOperator& standard, std::mt19937_64& random) {
+loopnest::Nest odd(const intrinsic::StandardOperator& standard, std::mt19937_64& random) {
   constexpr int64_t kSizes[] = {1, 2, 3, 5, 7, 11, 17};
   std::vector<int64_t> extents;
   int64_t points = 1;
@@ -28,12 +28,12 @@ intrinsic::Nest odd(const intrinsic::StandardOperator& standard, std::mt19937_64
   }
   // The window that is walked backwards has a fixed size of four.
   if (std::string(standard.name) == "T2D") extents[5] = extents[6] = 4;
-  return intrinsic::parseNest(standard.name, standard.definition, extents).value();
+  return loopnest::parse(standard.name, standard.definition, extents).value();
 }
 
-void expectRight(const intrinsic::Nest& nest, const v1::Target& chip, const std::string& instruction) {
+void expectRight(const loopnest::Nest& nest, const v1::Target& chip, const std::string& instruction) {
   SCOPED_TRACE(absl::StrCat(chip.name(), " ", instruction, " ", print(nest)));
-  for (const intrinsic::Loop& loop : nest.loops) SCOPED_TRACE(absl::StrCat(loop.name, " < ", loop.extent));
+  for (const loopnest::Loop& loop : nest.loops) SCOPED_TRACE(absl::StrCat(loop.name, " < ", loop.extent));
   const auto answer = simulate(nest, chip, {.instruction = instruction, .typed = false, .seed = 7});
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->unchecked, "");
@@ -55,7 +55,7 @@ TEST_P(OnChips, OddOperatorsAreComputedRight) {
   int mapped = 0;
   for (const intrinsic::StandardOperator& standard : intrinsic::standardOperators()) {
     for (int round = 0; round < 2; ++round) {
-      const intrinsic::Nest nest = odd(standard, random);
+      const loopnest::Nest nest = odd(standard, random);
       // Every instruction supports a product of two numbers and a sum, but not a plain window or a diagonal.
       if (!candidatesOf(nest, chip, {.instruction = instruction, .typed = false}).ok()) continue;
       ++mapped;
@@ -94,7 +94,7 @@ TEST(Simulate, ASystolicArrayOfTwoMillionProducts) {
 
 TEST(Simulate, EveryMappingInEveryMannerComputesTheSame) {
   const v1::Target chip = testing::chipOf(testing::madeUpChip());
-  const intrinsic::Nest nest =
+  const loopnest::Nest nest =
       nestOf("O[n, k, p, q] += I[n, c, 2 * p + r, q + 2 * s] * W[k, c, r, s]", {2, 3, 3, 5, 3, 2, 3});
   for (const char* instruction : {"mul.4x2x4", "half.3x5"}) {
     const Candidates candidates = candidatesOf(nest, chip, {.instruction = instruction, .typed = false}).value();
@@ -116,7 +116,7 @@ TEST(Simulate, LayersOfNetworksFitEveryMemory) {
   for (const auto& [chip, instruction] :
        {std::pair{"ascend-910-like", "cube.f16"}, {"conv-engine", "conv"}, {"systolic-128", "systolic.bf16"}}) {
     for (const intrinsic::StandardOperator& standard : intrinsic::standardOperators()) {
-      const intrinsic::Nest nest = intrinsic::nestOf(standard);
+      const loopnest::Nest nest = intrinsic::nestOf(standard);
       const auto candidates =
           candidatesOf(nest, *findBuiltinTarget(chip), {.instruction = instruction, .typed = false});
       if (!candidates.ok()) continue;
@@ -132,8 +132,7 @@ TEST(Simulate, LayersOfNetworksFitEveryMemory) {
 
 TEST(Simulate, ExtremaKeepPaddingOut) {
   v1::Target chip = testing::chipOf(testing::madeUpChip());
-  intrinsic::Nest pool = nestOf("O[p, c] += I[3 * p + r, c]", {5, 4, 3});
-  pool.form = v1::Intrinsic::Arithmetic::MAXIMUM;
+  const loopnest::Nest pool = nestOf("O[p, c] max= I[3 * p + r, c]", {5, 4, 3});
   expectRight(pool, chip, "max.3x2");
   auto& transfer = *chip.mutable_intrinsics(2)->add_transfers();
   transfer.set_operand("x");
@@ -165,7 +164,7 @@ TEST(Simulate, EnergyIsWhatTheDescriptionSaysOfEachByte) {
 
 TEST(Simulate, TypesOfAnOperatorAreItsOwn) {
   const v1::Target& chip = *findBuiltinTarget("ascend-910-like");
-  intrinsic::Nest nest = nestOf("O[i, j] += A[i, k] * B[k, j]", {33, 17, 40});
+  loopnest::Nest nest = nestOf("O[i, j] += A[i, k] * B[k, j]", {33, 17, 40});
   const Simulation floats = simulate(nest, chip).value();  // f32: converted
   EXPECT_TRUE(floats.converted);
   EXPECT_EQ(floats.program.choice.intrinsic.name(), "cube.f16");
@@ -182,7 +181,7 @@ TEST(Simulate, TypesOfAnOperatorAreItsOwn) {
 
 TEST(Simulate, WhatNoInstructionComputesSaysWhy) {
   const v1::Target& chip = *findBuiltinTarget("axpy-engine");
-  intrinsic::Nest sum = nestOf("O[i] += A[i, k]", {4, 4});
+  loopnest::Nest sum = nestOf("O[i] += A[i, k]", {4, 4});
   EXPECT_THAT(std::string(simulate(sum, chip, {.instruction = {}, .typed = false}).status().message()),
               HasSubstr("axpy: computes y:f16"));
   const v1::Target& rows = *findBuiltinTarget("gemv-engine");
@@ -192,7 +191,7 @@ TEST(Simulate, WhatNoInstructionComputesSaysWhy) {
 
 TEST(Simulate, AProgramTooLongToTimeIsRefused) {
   const v1::Target& chip = *findBuiltinTarget("gemv-engine");
-  const intrinsic::Nest nest = nestOf("O[b, i] += A[b, i, k] * B[b, k]", {1 << 20, 512, 512});
+  const loopnest::Nest nest = nestOf("O[b, i] += A[b, i, k] * B[b, k]", {1 << 20, 512, 512});
   const auto answer = simulate(nest, chip, {.instruction = {}, .typed = false});
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kResourceExhausted) << answer.status();
 }

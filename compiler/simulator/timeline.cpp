@@ -65,7 +65,7 @@ class KeptTiles {
 class Elements {
  public:
   Elements(const Program& program, size_t operand) : program_(program), operand_(operand) {
-    const intrinsic::Access& access = program.instruction.accesses[operand];
+    const loopnest::Access& access = program.instruction.accesses[operand];
     for (size_t i = 0; i < program.instruction.loops.size(); ++i) {
       if (access.uses(static_cast<int>(i))) iterations_.push_back(static_cast<int>(i));
     }
@@ -99,7 +99,7 @@ class Elements {
   int64_t distinct(const std::vector<int64_t>& extents) {
     const auto [found, fresh] = known_.try_emplace(extents, 0);
     if (!fresh) return found->second;
-    const intrinsic::Access& access = program_.instruction.accesses[operand_];
+    const loopnest::Access& access = program_.instruction.accesses[operand_];
     const bool apart = std::all_of(access.subscripts.begin(), access.subscripts.end(),
                                    [](const auto& subscript) { return subscript.terms.size() < 2; });
     // Each subscript has one iteration: all points are distinct.
@@ -341,8 +341,8 @@ absl::StatusOr<Timeline> timelineOf(const Program& program) {
     timeline.busy = busy / timeline.cycles;
   }
   double points = 1, call = 1;
-  for (const intrinsic::Loop& loop : program.choice.software.loops) points *= static_cast<double>(loop.extent);
-  for (const intrinsic::Loop& loop : program.instruction.loops) call *= static_cast<double>(loop.extent);
+  for (const loopnest::Loop& loop : program.choice.software.loops) points *= static_cast<double>(loop.extent);
+  for (const loopnest::Loop& loop : program.instruction.loops) call *= static_cast<double>(loop.extent);
   const v1::Intrinsic& intrinsic = program.choice.intrinsic;
   const double interval = intrinsic.cycles_per_issue() > 0 ? intrinsic.cycles_per_issue() : intrinsic.latency_cycles();
   if (timeline.cycles > 0 && interval > 0) {

@@ -102,7 +102,7 @@ std::string bufferText(const Program& program, int buffer) {
 
 int64_t tasksOf(const Program& program) {
   int64_t tasks = 1;
-  for (int l = 0; l < program.shared; ++l) tasks = intrinsic::saturatedProduct(tasks, program.loops[l].trips);
+  for (int l = 0; l < program.shared; ++l) tasks = loopnest::saturatedProduct(tasks, program.loops[l].trips);
   return tasks;
 }
 

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/target/affine.h"
+#include "compiler/loopnest/subscript.h"
 #include "compiler/target/digits.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/stride.h"
@@ -69,8 +69,9 @@ class IntrinsicValidator {
     }
   }
 
-  bool known(const std::string& field, const Affine& affine) {
-    for (const auto& [name, coefficient] : affine.terms) {
+  /// Whether all names of a subscript are iterations.
+  bool known(const std::string& field, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
       if (extents_.contains(name)) continue;
       problems_.add(field, absl::StrCat("'", absl::CHexEscape(name), "' is no iteration of this intrinsic; accepted: ",
                                         absl::StrJoin(extents_, ", ", [](std::string* out, const auto& entry) {
@@ -83,16 +84,19 @@ class IntrinsicValidator {
 
   void subscript(const std::string& field, const std::string& text) {
     if (problems_.full()) return;
-    const absl::StatusOr<Affine> affine = parseAffine(text);
-    if (!affine.ok()) {
-      problems_.add(field,
-                    absl::StrCat("'", absl::CHexEscape(text), "': ", absl::string_view(affine.status().message())));
+    std::vector<std::string> names;
+    const absl::StatusOr<loopnest::Subscript> affine = loopnest::parseSubscript(text, names);
+    if (!affine.ok() || !affine->isAffine()) {
+      const std::string fault = affine.ok() ? "has a quotient or remainder; accepted is a sum of iterations"
+                                            : std::string(affine.status().message());
+      problems_.add(field, absl::StrCat("'", absl::CHexEscape(text), "': ", fault));
       return;
     }
-    if (!known(field, *affine)) return;
+    if (!known(field, names)) return;
     double low = static_cast<double>(affine->constant), high = low;
-    for (const auto& [name, coefficient] : affine->terms) {
-      const double reach = static_cast<double>(coefficient) * static_cast<double>(extents_.at(name) - 1);
+    for (const loopnest::Term& term : affine->terms) {
+      const auto extent = static_cast<double>(extents_.at(names[static_cast<size_t>(term.loop)]));
+      const double reach = static_cast<double>(term.coefficient) * (extent - 1);
       (reach < 0 ? low : high) += reach;
     }
     if (low < 0 && intrinsic_.bounds().empty()) {
@@ -132,12 +136,13 @@ class IntrinsicValidator {
   void bounds() {
     for (int i = 0; i < intrinsic_.bounds_size(); ++i) {
       const std::string field = absl::StrCat(at_, "bounds[", i, "]");
-      const absl::StatusOr<Affine> bound = parseBound(intrinsic_.bounds(i));
+      std::vector<std::string> names;
+      const absl::StatusOr<loopnest::Subscript> bound = loopnest::parseBound(intrinsic_.bounds(i), names);
       if (!bound.ok()) {
         problems_.add(field, absl::StrCat("'", absl::CHexEscape(intrinsic_.bounds(i)),
                                           "': ", absl::string_view(bound.status().message())));
-      } else {
-        known(field, *bound);
+      } else if (known(field, names) && !bound->isAffine()) {
+        problems_.add(field, "has a quotient or remainder; accepted is a sum of iterations");
       }
     }
   }
@@ -168,9 +173,10 @@ class IntrinsicValidator {
     if (intrinsic_.operands_size() == 0) return;
     std::set<std::string> kept;  // iterations that index the destination
     for (const std::string& text : intrinsic_.operands(0).subscripts()) {
-      const absl::StatusOr<Affine> affine = parseAffine(text);
+      std::vector<std::string> names;
+      const absl::StatusOr<loopnest::Subscript> affine = loopnest::parseSubscript(text, names);
       if (!affine.ok()) return;
-      for (const auto& [name, coefficient] : affine->terms) kept.insert(name);
+      for (const loopnest::Term& term : affine->terms) kept.insert(names[static_cast<size_t>(term.loop)]);
     }
     for (int i = 0; i < intrinsic_.iterations_size(); ++i) {
       const v1::Intrinsic::IterDim& iteration = intrinsic_.iterations(i);

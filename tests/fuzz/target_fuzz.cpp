@@ -19,8 +19,8 @@ using namespace tessera::compiler;  // NOLINT
 namespace {
 
 void mapOnto(const v1::Target& target, size_t turn) {
-  static const intrinsic::Nest product =
-      intrinsic::parseNest("p", "O[n, i, j] += A[n, i + k, l] * B[l, k, j]", {2, 100, 7, 3, 30}).value();
+  static const loopnest::Nest product =
+      loopnest::parse("p", "O[n, i, j] += A[n, i + k, l] * B[l, k, j]", {2, 100, 7, 3, 30}).value();
   const auto instructions = instructionsOf(target);
   size_t index = 0;
   for (const v1::Intrinsic& described : instructions) {

@@ -4,15 +4,31 @@
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/fusion/nested_planner.h"
+#include "compiler/loopnest/nest.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
-fusion::Tensor tensorOf(const Nest& nest, const Operand& operand, const std::string& name) {
-  fusion::Tensor tensor{name, {}, elementBits(operand.access.element) / 8};
+/// A type of the element's size, which is all that blocks depend on.
+v1::DataType typeOfSize(mlir::Type element) {
+  switch (elementBits(element)) {
+    case 64:
+      return v1::DATA_TYPE_F64;
+    case 32:
+      return v1::DATA_TYPE_F32;
+    case 16:
+      return v1::DATA_TYPE_F16;
+    default:
+      return v1::DATA_TYPE_I8;
+  }
+}
+
+/// The operand as a box: one dimension for each loop that moves it.
+loopnest::Access accessOf(const Nest& nest, const Operand& operand, const std::string& name) {
+  loopnest::Access access{.name = name, .dtype = typeOfSize(operand.access.element)};
   for (int loop = 0; loop < nest.loops(); ++loop)
-    if (operand.access.strides[loop] != 0) tensor.subscripts.push_back({{loop, 1}});
-  return tensor;
+    if (operand.access.strides[loop] != 0) access.subscripts.push_back({.terms = {{loop, 1}}});
+  return access;
 }
 
 /// The product as a chain with one member. Its blocks consist of whole tiles, and of whole sums or of parts as long as
@@ -21,7 +37,7 @@ fusion::Tensor tensorOf(const Nest& nest, const Operand& operand, const std::str
 std::optional<fusion::Chain> chainOf(const Nest& nest, const TilePlan& plan) {
   const Statement& product = nest.statements[0];
   fusion::Chain chain;
-  fusion::Member member{"product", {}, {}, 0};
+  loopnest::Statement member{.name = "product", .body = {.opaque = true}};
   for (int loop = 0; loop < nest.loops(); ++loop) {
     const int64_t extent = nest.extents[loop];
     const int64_t part = std::min(extent, nest.reduction[loop] ? plan.block[loop] : plan.tile[loop]);
@@ -34,13 +50,13 @@ std::optional<fusion::Chain> chainOf(const Nest& nest, const TilePlan& plan) {
   }
   for (auto [number, input] : llvm::enumerate(product.inputs)) {
     if (!input.access.root || input.from || !canPack(nest, static_cast<int>(number))) return std::nullopt;
-    member.inputs.push_back(static_cast<int>(chain.tensors.size()));
-    chain.tensors.push_back(tensorOf(nest, input, absl::StrCat("operand ", number)));
+    member.inputs.push_back(static_cast<int>(chain.accesses.size()));
+    chain.accesses.push_back(accessOf(nest, input, absl::StrCat("operand ", number)));
   }
-  member.output = static_cast<int>(chain.tensors.size());
-  chain.tensors.push_back(tensorOf(nest, product.outputs[0], "result"));
+  member.output = static_cast<int>(chain.accesses.size());
+  chain.accesses.push_back(accessOf(nest, product.outputs[0], "result"));
   // A chain of one member: the planner minimizes the data movement of this product alone.
-  chain.members.push_back(std::move(member));
+  chain.statements.push_back(std::move(member));
   return chain;
 }
 

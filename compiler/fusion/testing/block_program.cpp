@@ -4,6 +4,7 @@
 
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/structure.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::fusion {
 namespace {
@@ -17,19 +18,20 @@ class Tracer {
         structure_(chain_, program.order, Intermediates::kRetained),
         at_(chain_.loops.size(), 0) {
     int64_t line = 0;
-    for (size_t t = 0; t < chain_.tensors.size(); ++t) {
+    for (size_t t = 0; t < chain_.accesses.size(); ++t) {
       Layout layout;
       layout.first_line = line;
-      layout.row_loop = chain_.tensors[t].subscripts[0][0].loop;
-      layout.column_loop = chain_.tensors[t].subscripts[1][0].loop;
+      layout.row_loop = chain_.accesses[t].subscripts[0].terms[0].loop;
+      layout.column_loop = chain_.accesses[t].subscripts[1].terms[0].loop;
       layouts_.push_back(layout);
       const int64_t high = program.tiles[layout.row_loop], wide = program.tiles[layout.column_loop];
-      for (size_t member = 0; member < chain_.members.size(); ++member) {
-        const Member& each = chain_.members[member];
+      for (size_t member = 0; member < chain_.statements.size(); ++member) {
+        const Statement& each = chain_.statements[member];
         if (each.output != static_cast<int>(t) && std::ranges::count(each.inputs, static_cast<int>(t)) == 0) continue;
         const auto [rows, columns] = packed(member, static_cast<int>(t));
-        layout.block_lines = std::max(layout.block_lines, ceilDiv(high, rows) * ceilDiv(wide, columns) *
-                                                              lines(rows * columns * chain_.tensors[t].element_bytes));
+        layout.block_lines =
+            std::max(layout.block_lines, ceilDiv(high, rows) * ceilDiv(wide, columns) *
+                                             lines(rows * columns * elementBytes(chain_.accesses[t].dtype)));
       }
       // An intermediate holds one block, or all blocks along retained loops.
       auto kept = [&](int loop) {
@@ -67,12 +69,12 @@ class Tracer {
   }
 
   void body() {
-    for (const Member& member : chain_.members) {
+    for (const Statement& member : chain_.statements) {
       bool now = true;
       for (size_t loop = 0; loop < chain_.loops.size(); ++loop) {
         if (std::ranges::count(member.loops, static_cast<int>(loop))) continue;
         // The loop belongs to a later member: run before it starts; or to an earlier one: run after its last iteration.
-        const bool earlier = std::ranges::any_of(chain_.members, [&](const Member& other) {
+        const bool earlier = std::ranges::any_of(chain_.statements, [&](const Statement& other) {
           return &other < &member && std::ranges::count(other.loops, static_cast<int>(loop));
         });
         now = now && at_[loop] == (earlier ? blocks(static_cast<int>(loop)) - 1 : 0);
@@ -105,7 +107,7 @@ class Tracer {
     const Range columns = ranges[layout.column_loop];
     const int64_t row = layout.rows > 1 ? at_[layout.row_loop] : 0,
                   column = layout.columns > 1 ? at_[layout.column_loop] : 0;
-    const int64_t bytes = chain_.tensors[tensor].element_bytes, pitch = columns.size() * bytes;
+    const int64_t bytes = elementBytes(chain_.accesses[tensor].dtype), pitch = columns.size() * bytes;
     const int64_t number = rows.from / high * ceilDiv(program_.tiles[layout.column_loop], wide) + columns.from / wide;
     const int64_t start =
         layout.first_line + (row * layout.columns + column) * layout.block_lines + number * lines(high * wide * bytes);
@@ -115,15 +117,15 @@ class Tracer {
     touched_ += last - first;
   }
 
-  void block(const Member& member) {
+  void block(const Statement& member) {
     Ranges ranges;
     for (size_t loop = 0; loop < chain_.loops.size(); ++loop) ranges.push_back({0, width(static_cast<int>(loop))});
-    const auto number = static_cast<size_t>(&member - chain_.members.data());
+    const auto number = static_cast<size_t>(&member - chain_.statements.data());
     cut(member, program_.within.empty() ? nullptr : &program_.within[number], 0, 0, ranges);
   }
 
   /// Runs the loops of the member's levels from `level` on.
-  void cut(const Member& member, const NestedMember* within, size_t level, size_t position, const Ranges& ranges) {
+  void cut(const Statement& member, const NestedMember* within, size_t level, size_t position, const Ranges& ranges) {
     if (within == nullptr || level == within->levels.size()) return panels(member, ranges);
     const LevelBlocks& blocks = within->levels[level];
     if (position == blocks.order.size()) return cut(member, within, level + 1, 0, ranges);
@@ -135,9 +137,9 @@ class Tracer {
     }
   }
 
-  void panels(const Member& member, const Ranges& ranges) {
+  void panels(const Statement& member, const Ranges& ranges) {
     const int first = member.inputs[0], second = member.inputs[1], output = member.output;
-    const auto number = static_cast<size_t>(&member - chain_.members.data());
+    const auto number = static_cast<size_t>(&member - chain_.statements.data());
     const Range rows = ranges[layouts_[output].row_loop];
     for (int64_t row = rows.from; row < rows.to; row += program_.panel_rows) {
       const Range panel = {row, std::min(rows.to, row + program_.panel_rows)};

@@ -50,7 +50,7 @@ void AccessTrace::keepWindowsWhole(LinalgOp op, mlir::AffineExpr expression, int
   expression.walk([&](mlir::AffineExpr inner) {
     auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(inner);
     if (!dim || op.getIteratorTypesArray()[dim.getPosition()] == mlir::utils::IteratorType::parallel) return;
-    for (const fusion::Term& term : space_.at(iteration)[dim.getPosition()]) space_.keepWhole(term.loop);
+    for (const loopnest::Term& term : space_.at(iteration)[dim.getPosition()]) space_.keepWhole(term.loop);
   });
 }
 
@@ -106,11 +106,11 @@ absl::Status AccessTrace::visitCollapse(mlir::tensor::CollapseShapeOp op, int wr
 absl::Status AccessTrace::visitExpand(mlir::tensor::ExpandShapeOp op, int written) {
   Subscripts source;
   for (const auto& group : op.getReassociationIndices()) {
-    fusion::Subscript merged;
+    Terms merged;
     int64_t stride = 1;
     for (int64_t d : llvm::reverse(group)) {
       // A merged dimension is the sum of its digits.
-      for (fusion::Term term : space_.at(written)[d]) merged.push_back({term.loop, term.stride * stride});
+      for (loopnest::Term term : space_.at(written)[d]) merged.push_back({term.loop, term.coefficient * stride});
       stride *= op.getType().getDimSize(d);
     }
     source.push_back(std::move(merged));
@@ -127,7 +127,7 @@ absl::Status AccessTrace::visit(Operation* op) {
     if (op != ops_.back()) return notFollowed("there are two results");
     Subscripts loops;
     for (int64_t extent : type.getShape()) {
-      loops.push_back(extent > 1 ? fusion::Subscript{{space_.add(extent, /*cuttable=*/true), 1}} : fusion::Subscript{});
+      loops.push_back(extent > 1 ? Terms{{space_.add(extent, /*cuttable=*/true), 1}} : Terms{});
     }
     needed_[op->getResult(0)] = space_.hold(std::move(loops));
   }
@@ -144,15 +144,15 @@ void AccessTrace::findCuts() {
   for (auto [dimension, subscript] : llvm::enumerate(result)) {
     // A dimension split by a view has an outer loop, and an inner one that stays whole.
     const auto at =
-        std::ranges::find_if(subscript, [&](const fusion::Term& term) { return space_.cuttable(term.loop); });
+        std::ranges::find_if(subscript, [&](const loopnest::Term& term) { return space_.cuttable(term.loop); });
     if (at == subscript.end()) continue;
     // A slice of this loop must slice every value inside, or parts would be computed several times.
     const bool everywhere = llvm::all_of(needed_, [&](const auto& made) {
-      return std::ranges::any_of(space_.at(made.second), [&](const fusion::Subscript& own) {
-        return std::ranges::count(own, at->loop, &fusion::Term::loop) > 0;
+      return std::ranges::any_of(space_.at(made.second), [&](const Terms& own) {
+        return std::ranges::count(own, at->loop, &loopnest::Term::loop) > 0;
       });
     });
-    if (everywhere) cuts_.push_back({static_cast<int>(dimension), at->loop, at->stride});
+    if (everywhere) cuts_.push_back({static_cast<int>(dimension), at->loop, at->coefficient});
   }
 }
 

@@ -105,25 +105,29 @@ int ChainBuilder::memberBehind(Value value) const {
 }
 
 int ChainBuilder::addTensor(Value value, const Subscripts& subscripts) {
-  result_.chain.tensors.push_back({absl::StrCat("t", result_.chain.tensors.size()), subscripts, elementBytes(value)});
-  return static_cast<int>(result_.chain.tensors.size()) - 1;
+  loopnest::Access access{.name = absl::StrCat("t", result_.chain.accesses.size()),
+                          .dtype = dataTypeOf(mlir::cast<RankedTensorType>(value.getType()).getElementType())};
+  for (const Terms& terms : subscripts) access.subscripts.push_back({.terms = terms});
+  result_.chain.accesses.push_back(std::move(access));
+  return static_cast<int>(result_.chain.accesses.size()) - 1;
 }
 
 absl::Status ChainBuilder::addMember(LinalgOp op) {
-  fusion::Member member;
-  const auto index = static_cast<int>(result_.chain.members.size());
+  loopnest::Statement member;
+  member.body.opaque = true;
+  const auto index = static_cast<int>(result_.chain.statements.size());
   member.name = absl::StrCat("member", index);
-  member.flops = static_cast<double>(flopsOf(op)) / pointsOf(op);
+  member.body.flops = static_cast<double>(flopsOf(op)) / pointsOf(op);
   if (auto generic = mlir::dyn_cast<mlir::linalg::GenericOp>(op.getOperation()))
     // Instructions for narrow products make their arithmetic cheaper.
-    member.flops *= instructedShare(generic, chip_);
-  for (const fusion::Subscript& subscript : trace_.iterations(op)) {
-    for (const fusion::Term& term : subscript) member.loops.push_back(term.loop);
+    member.body.flops *= instructedShare(generic, chip_);
+  for (const Terms& subscript : trace_.iterations(op)) {
+    for (const loopnest::Term& term : subscript) member.loops.push_back(term.loop);
   }
   for (mlir::OpOperand* input : op.getDpsInputOperands()) {
     // The member whose result this operand is, through operations in between.
     if (const int behind = memberBehind(input->get()); behind >= 0) {
-      member.inputs.push_back(result_.chain.members[behind].output);
+      member.inputs.push_back(result_.chain.statements[behind].output);
     } else if (trace_.made(input->get())) {
       member.inputs.push_back(
           addTensor(input->get(), trace_.needed(input->get())));  // prepared by operations before the product
@@ -131,37 +135,38 @@ absl::Status ChainBuilder::addMember(LinalgOp op) {
   }
   member.output = addTensor(op->getResult(0), trace_.needed(op->getResult(0)));
   member_of_[op] = index;
-  result_.chain.members.push_back(std::move(member));
+  result_.chain.statements.push_back(std::move(member));
   return absl::OkStatus();
 }
 
 /// Adds all operations on the rows as one member: in memory are only its initial operand and its final result.
 void ChainBuilder::addNormalization() {
-  fusion::Member member;
-  const auto index = static_cast<int>(result_.chain.members.size());
+  loopnest::Statement member;
+  member.body.opaque = true;
+  const auto index = static_cast<int>(result_.chain.statements.size());
   member.name = absl::StrCat("member", index);
   double work = 0;
   for (Operation* op : normalizing_->ops) {
     auto linalg_op = mlir::dyn_cast<LinalgOp>(op);
     if (!linalg_op) continue;
     work += vectorWork(linalg_op);
-    for (const fusion::Subscript& subscript : trace_.iterations(op))
-      for (const fusion::Term& term : subscript)
+    for (const Terms& subscript : trace_.iterations(op))
+      for (const loopnest::Term& term : subscript)
         if (std::ranges::count(member.loops, term.loop) == 0) member.loops.push_back(term.loop);
     for (mlir::OpOperand* input : linalg_op.getDpsInputOperands()) {
       const int behind = memberBehind(input->get());
       if (behind < 0 || behind == index) continue;
-      const int tensor = result_.chain.members[behind].output;
+      const int tensor = result_.chain.statements[behind].output;
       if (std::ranges::count(member.inputs, tensor) == 0) member.inputs.push_back(tensor);
     }
     member_of_[op] = index;
   }
   double points = 1;
   for (int loop : member.loops) points *= static_cast<double>(trace_.space().loops()[loop].extent);
-  member.flops = work / points;
+  member.body.flops = work / points;
   const Value result = trace_.ops().back()->getResult(0);
   member.output = addTensor(result, trace_.needed(result));
-  result_.chain.members.push_back(std::move(member));
+  result_.chain.statements.push_back(std::move(member));
 }
 
 /// Whether an operation outside reads `value`, directly or through views.
@@ -180,15 +185,15 @@ void ChainBuilder::findLeft() {
     if (op == trace_.ops().back() || kindOf(op) == OpKind::kView || !leaves(op->getResult(0))) continue;
     const Value value = op->getResult(0);
     const int behind = memberBehind(value);
-    if (behind >= 0) result_.between.left.push_back(result_.chain.members[behind].output);
+    if (behind >= 0) result_.between.left.push_back(result_.chain.statements[behind].output);
     result_.left.push_back(value);
     const Subscripts& needed = trace_.needed(value);
     // A result that is left over must be sliced by the same loops.
     std::erase_if(result_.cuts, [&](const AccessTrace::Cut& cut) {
       if (cut.dimension >= static_cast<int>(needed.size())) return true;
-      const fusion::Subscript& own = needed[cut.dimension];
-      const auto at = std::ranges::find(own, cut.loop, &fusion::Term::loop);
-      return at == own.end() || at->stride != cut.stride;
+      const Terms& own = needed[cut.dimension];
+      const auto at = std::ranges::find(own, cut.loop, &loopnest::Term::loop);
+      return at == own.end() || at->coefficient != cut.stride;
     });
   }
 }
@@ -230,7 +235,7 @@ bool turns(const Group& group) {
 }
 
 void ChainBuilder::countMoved() {
-  const fusion::Member &first = result_.chain.members.front(), &last = result_.chain.members.back();
+  const loopnest::Statement &first = result_.chain.statements.front(), &last = result_.chain.statements.back();
   // The value made before the first member is its first operand.
   if (before_) result_.between.moved.push_back({first.inputs[0], turns(*before_)});
   if (behind_) result_.between.moved.push_back({last.output, turns(*behind_)});
@@ -242,24 +247,24 @@ void ChainBuilder::addReads() {
     const auto own = member_of_.find(read.reader);
     const int member = own != member_of_.end() ? own->second : memberBehind(read.reader->getResult(0));
     if (member < 0) continue;  // part of preparing a member's operand
-    fusion::Member& at = result_.chain.members[member];
+    loopnest::Statement& at = result_.chain.statements[member];
     const Subscripts& subscripts = trace_.space().at(read.held);
     // A value that varies with loops of other members is no operand of this one.
-    const bool reachable = llvm::all_of(subscripts, [&](const fusion::Subscript& subscript) {
-      return std::ranges::all_of(subscript,
-                                 [&](const fusion::Term& term) { return std::ranges::count(at.loops, term.loop) > 0; });
+    const bool reachable = llvm::all_of(subscripts, [&](const Terms& subscript) {
+      return std::ranges::all_of(
+          subscript, [&](const loopnest::Term& term) { return std::ranges::count(at.loops, term.loop) > 0; });
     });
     if (reachable) at.inputs.push_back(addTensor(read.value, subscripts));
   }
 }
 
 void ChainBuilder::findWindows() {
-  for (const fusion::Tensor& tensor : result_.chain.tensors) {
+  for (const loopnest::Access& tensor : result_.chain.accesses) {
     for (const AccessTrace::Cut& cut : result_.cuts) {
-      for (const fusion::Subscript& subscript : tensor.subscripts) {
-        const auto at = std::ranges::find(subscript, cut.loop, &fusion::Term::loop);
+      for (const loopnest::Subscript& subscript : tensor.subscripts) {
+        const auto at = std::ranges::find(subscript.terms, cut.loop, &loopnest::Term::loop);
         // Several terms, or a stride, mean that slices overlap.
-        if (at != subscript.end() && (subscript.size() > 1 || at->stride > 1)) result_.windows = true;
+        if (at != subscript.terms.end() && (subscript.terms.size() > 1 || at->coefficient > 1)) result_.windows = true;
       }
     }
   }
@@ -270,7 +275,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   result_.cuts = trace_.cuts();
   result_.chain.loops = trace_.space().loops();
   for (size_t loop = 0; loop < result_.chain.loops.size(); ++loop) {
-    fusion::Loop& at = result_.chain.loops[loop];
+    loopnest::Loop& at = result_.chain.loops[loop];
     // Short loops that no cut divides need no tiles of their own.
     const bool cut = std::ranges::count(result_.cuts, static_cast<int>(loop), &AccessTrace::Cut::loop) > 0;
     at.whole = at.whole || (!cut && at.extent <= kShort);
@@ -279,8 +284,8 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
     if (!isMember(op)) continue;
     TESSERA_RETURN_IF_ERROR(addMember(mlir::cast<LinalgOp>(op)));
   }
-  if (normalizing_ && !result_.chain.members.empty()) addNormalization();
-  if (result_.chain.members.size() < 2) return notAChain("fewer than two products");
+  if (normalizing_ && !result_.chain.statements.empty()) addNormalization();
+  if (result_.chain.statements.size() < 2) return notAChain("fewer than two products");
   findLeft();
   addReads();
   countBetween();
@@ -289,7 +294,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
   for (Operation* op : trace_.ops()) {
     auto found = member_of_.find(op);
     if (found == member_of_.end() || normalizing_ ||
-        found->second + 1 != static_cast<int>(result_.chain.members.size()))
+        found->second + 1 != static_cast<int>(result_.chain.statements.size()))
       continue;
     auto product = mlir::cast<LinalgOp>(op);
     result_.between.running = softmaxLoop(trace_, product);
@@ -301,7 +306,7 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
       };
   }
   findWindows();
-  TESSERA_RETURN_IF_ERROR(fusion::validate(result_.chain));
+  TESSERA_RETURN_IF_ERROR(fusion::validateChain(result_.chain));
   return std::move(result_);
 }
 
@@ -319,10 +324,10 @@ absl::Status checkOperands(const AccessTrace& trace) {
     if (!product || innermost == result.rend()) continue;
     for (mlir::OpOperand* input : member.getDpsInputOperands()) {
       if (isMoved(trace, input->get())) continue;
-      for (const fusion::Subscript& subscript : trace.needed(input->get())) {
-        for (const fusion::Term& term : subscript) {
+      for (const Terms& subscript : trace.needed(input->get())) {
+        for (const loopnest::Term& term : subscript) {
           // Slices of the intermediate would be too narrow for vectors.
-          if (std::ranges::count(*innermost, term.loop, &fusion::Term::loop) > 0) {
+          if (std::ranges::count(*innermost, term.loop, &loopnest::Term::loop) > 0) {
             return notAChain("the intermediate is the right operand of a product");
           }
         }

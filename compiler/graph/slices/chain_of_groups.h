@@ -11,14 +11,14 @@
 
 namespace tessera::compiler {
 
-/// Groups linked by values that only the next one reads, as loops, tensors and members for compiler/fusion.
+/// Groups linked by values that only the next one reads, as a loop nest for compiler/fusion.
 ///
-/// Members are the products, convolutions and pools, and the normalization of rows after the last of them. Other
-/// operations before, between and after the members enter fusion::Between with their passes over memory and their
-/// floating-point operations. The work of a product on an instruction of the chip is the number of vector multiply-adds
-/// that take the same time. Loops are traced from the last result
-/// backward through access functions, views and paddings: a window becomes a term with the stride; a dimension merged
-/// by a view becomes two loops.
+/// Its statements (members of the chain) are the products, convolutions and pools, and the normalization of rows after
+/// the last of them. Other operations before, between and after the members enter fusion::Between with their passes
+/// over memory and their floating-point operations. The work of a product on an instruction of the chip is the number
+/// of vector multiply-adds that take the same time. Loops are traced from the last result backward through access
+/// functions, views and paddings: a window becomes a term with the stride; a dimension merged by a view becomes two
+/// loops.
 struct GroupChain {
   fusion::Chain chain;
   fusion::Between between;

@@ -17,6 +17,7 @@
 #include "compiler/graph/slices/group_profit.h"
 #include "compiler/graph/slices/region_graph_of_groups.h"
 #include "llvm/ADT/SmallVector.h"
+#include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler {
@@ -212,12 +213,12 @@ std::string keyOf(const GroupChain& built) {
 /// vectors; otherwise 1.
 int64_t vectorAlong(const fusion::Chain& chain, int loop, const Chip& chip) {
   int64_t elements = 1;
-  for (const fusion::Member& member : chain.members) {
-    const fusion::Tensor& output = chain.tensors[member.output];
-    if (output.subscripts.empty() || output.subscripts.back().size() != 1) continue;
-    const fusion::Term& innermost = output.subscripts.back().front();
-    if (innermost.loop != loop || innermost.stride != 1) continue;
-    elements = std::max<int64_t>(elements, chip.vectorBits() / 8 / output.element_bytes);
+  for (const loopnest::Statement& member : chain.statements) {
+    const loopnest::Access& output = chain.accesses[member.output];
+    if (output.subscripts.empty() || output.subscripts.back().terms.size() != 1) continue;
+    const loopnest::Term& innermost = output.subscripts.back().terms.front();
+    if (innermost.loop != loop || innermost.coefficient != 1) continue;
+    elements = std::max<int64_t>(elements, chip.vectorBits() / 8 / elementBytes(output.dtype));
   }
   return elements;
 }

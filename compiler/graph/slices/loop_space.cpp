@@ -7,30 +7,30 @@
 namespace tessera::compiler {
 namespace {
 
-using fusion::Subscript;
-using fusion::Term;
+using loopnest::Term;
 
-void addTerm(Subscript& subscript, Term term) {
+void addTerm(Terms& subscript, Term term) {
   auto known = std::ranges::find(subscript, term.loop, &Term::loop);
   if (known == subscript.end()) {
     subscript.push_back(term);
   } else {
-    known->stride += term.stride;
+    known->coefficient += term.coefficient;
   }
 }
 
-bool equal(Subscript a, Subscript b) {
+bool equal(Terms a, Terms b) {
   auto order = [](const Term& x, const Term& y) { return x.loop < y.loop; };
   std::ranges::sort(a, order);
   std::ranges::sort(b, order);
-  return std::ranges::equal(a, b,
-                            [](const Term& x, const Term& y) { return x.loop == y.loop && x.stride == y.stride; });
+  return std::ranges::equal(
+      a, b, [](const Term& x, const Term& y) { return x.loop == y.loop && x.coefficient == y.coefficient; });
 }
 
 /// Whether every term of `part` is one of `whole`.
-bool covers(const Subscript& whole, const Subscript& part) {
+bool covers(const Terms& whole, const Terms& part) {
   return std::ranges::all_of(part, [&](const Term& term) {
-    return std::ranges::any_of(whole, [&](const Term& t) { return t.loop == term.loop && t.stride == term.stride; });
+    return std::ranges::any_of(whole,
+                               [&](const Term& t) { return t.loop == term.loop && t.coefficient == term.coefficient; });
   });
 }
 
@@ -47,29 +47,29 @@ int LoopSpace::hold(Subscripts subscripts) {
   return static_cast<int>(held_.size()) - 1;
 }
 
-int64_t LoopSpace::extentOf(const Subscript& subscript) const {
+int64_t LoopSpace::extentOf(const Terms& subscript) const {
   int64_t extent = 1;
-  for (const Term& term : subscript) extent += term.stride * (loops_[term.loop].extent - 1);
+  for (const Term& term : subscript) extent += term.coefficient * (loops_[term.loop].extent - 1);
   return extent;
 }
 
-bool LoopSpace::inGroups(Subscript groups, const Subscript& plain) const {
-  if (groups.size() != 2 || plain.size() != 1 || plain[0].stride != 1) return false;
-  if (groups[0].stride > groups[1].stride) std::swap(groups[0], groups[1]);
+bool LoopSpace::inGroups(Terms groups, const Terms& plain) const {
+  if (groups.size() != 2 || plain.size() != 1 || plain[0].coefficient != 1) return false;
+  if (groups[0].coefficient > groups[1].coefficient) std::swap(groups[0], groups[1]);
   // A loop of groups and one within a group cover the plain loop, perhaps with a rest.
   const int64_t group = loops_[groups[0].loop].extent, missing = extentOf(groups) - loops_[plain[0].loop].extent;
-  return groups[0].stride == 1 && groups[1].stride == group && missing >= 0 && missing < group;
+  return groups[0].coefficient == 1 && groups[1].coefficient == group && missing >= 0 && missing < group;
 }
 
-void LoopSpace::replace(int loop, const Subscript& by) {
+void LoopSpace::replace(int loop, const Terms& by) {
   // All subscripts that mention the loop follow.
   for (Subscripts& subscripts : held_) {
-    for (Subscript& subscript : subscripts) {
+    for (Terms& subscript : subscripts) {
       auto at = std::ranges::find(subscript, loop, &Term::loop);
       if (at == subscript.end()) continue;
-      const int64_t stride = at->stride;
+      const int64_t stride = at->coefficient;
       subscript.erase(at);
-      for (const Term& term : by) addTerm(subscript, {term.loop, term.stride * stride});
+      for (const Term& term : by) addTerm(subscript, {term.loop, term.coefficient * stride});
     }
   }
   loops_[loop].extent = 1;  // no longer used
@@ -80,7 +80,7 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
   const int copy = hold(other);
   if (held_[held].size() != other.size()) return false;
   for (size_t d = 0; d < other.size(); ++d) {
-    Subscript &a = held_[held][d], &b = held_[copy][d];
+    Terms &a = held_[held][d], &b = held_[copy][d];
     // The needs are equal, or one contains the other.
     if (equal(a, b) || covers(a, b)) continue;
     if (covers(b, a)) {
@@ -89,12 +89,12 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
     }
     // One reader counts in groups: the plain loop becomes those two.
     if (inGroups(a, b) || inGroups(b, a)) {
-      const Subscript groups = a.size() > 1 ? a : b;
+      const Terms groups = a.size() > 1 ? a : b;
       for (const Term& term : groups) cuttable_[term.loop] = false;
       replace((a.size() > 1 ? b : a)[0].loop, groups);
       continue;
     }
-    const bool plain = a.size() == 1 && b.size() == 1 && a[0].stride == 1 && b[0].stride == 1;
+    const bool plain = a.size() == 1 && b.size() == 1 && a[0].coefficient == 1 && b[0].coefficient == 1;
     if (!plain || loops_[a[0].loop].extent != loops_[b[0].loop].extent) return false;
     // Read point by point and along the whole dimension: one loop that is never cut.
     const int kept = std::min(a[0].loop, b[0].loop), gone = std::max(a[0].loop, b[0].loop);
@@ -104,15 +104,15 @@ bool LoopSpace::unite(int held, const Subscripts& other) {
   return true;
 }
 
-std::optional<Subscripts> LoopSpace::digits(Subscript subscript, const std::vector<int64_t>& sizes) {
+std::optional<Subscripts> LoopSpace::digits(Terms subscript, const std::vector<int64_t>& sizes) {
   Subscripts result(sizes.size());
   const int whole = hold({std::move(subscript)});
   // Digits from the last dimension on, each taking what is smaller than its size.
   for (size_t d = sizes.size(); d-- > 0;) {
     const int64_t size = sizes[d];
     if (size == 1) continue;
-    Subscript& rest = held_[whole][0];
-    auto unit = std::ranges::find(rest, 1, &Term::stride);
+    Terms& rest = held_[whole][0];
+    auto unit = std::ranges::find(rest, 1, &Term::coefficient);
     const bool last =
         std::all_of(sizes.begin(), sizes.begin() + static_cast<int64_t>(d), [](int64_t s) { return s == 1; });
     // A loop that spans several digits is split at the boundary.
@@ -124,12 +124,12 @@ std::optional<Subscripts> LoopSpace::digits(Subscript subscript, const std::vect
       keepWhole(inner);
       replace(loop, {{outer, size}, {inner, 1}});
     }
-    Subscript digit, farther;
+    Terms digit, farther;
     for (const Term& term : held_[whole][0]) {
-      if (last || term.stride < size) {
+      if (last || term.coefficient < size) {
         digit.push_back(term);
-      } else if (term.stride % size == 0) {
-        farther.push_back({term.loop, term.stride / size});
+      } else if (term.coefficient % size == 0) {
+        farther.push_back({term.loop, term.coefficient / size});
       } else {
         return std::nullopt;
       }
@@ -144,9 +144,9 @@ std::optional<Subscripts> LoopSpace::digits(Subscript subscript, const std::vect
   return result;
 }
 
-std::optional<Subscript> LoopSpace::substitute(mlir::AffineExpr expression, const Subscripts& loops) {
+std::optional<Terms> LoopSpace::substitute(mlir::AffineExpr expression, const Subscripts& loops) {
   if (auto dim = mlir::dyn_cast<mlir::AffineDimExpr>(expression)) return loops[dim.getPosition()];
-  if (mlir::isa<mlir::AffineConstantExpr>(expression)) return Subscript{};
+  if (mlir::isa<mlir::AffineConstantExpr>(expression)) return Terms{};
   auto binary = mlir::dyn_cast<mlir::AffineBinaryOpExpr>(expression);
   if (!binary) return std::nullopt;
   if (binary.getKind() == mlir::AffineExprKind::Add) {
@@ -159,7 +159,7 @@ std::optional<Subscript> LoopSpace::substitute(mlir::AffineExpr expression, cons
     auto factor = mlir::dyn_cast<mlir::AffineConstantExpr>(binary.getRHS());
     auto terms = substitute(binary.getLHS(), loops);
     if (!factor || !terms || factor.getValue() < 1) return std::nullopt;
-    for (Term& term : *terms) term.stride *= factor.getValue();
+    for (Term& term : *terms) term.coefficient *= factor.getValue();
     return terms;
   }
   return std::nullopt;

@@ -4,13 +4,15 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/fusion/chain.h"
+#include "compiler/loopnest/nest.h"
 #include "mlir/IR/AffineExpr.h"
 
 namespace tessera::compiler {
 
-/// One subscript per dimension of a tensor; a dimension of extent 1 has an empty one.
-using Subscripts = std::vector<fusion::Subscript>;
+/// A linear subscript without its constant, which moves a slice but does not change its size.
+using Terms = std::vector<loopnest::Term>;
+/// One per dimension of a tensor; a dimension of extent 1 has an empty one.
+using Subscripts = std::vector<Terms>;
 
 /// The loops of a chain during the backward trace of its access functions. The object owns the subscripts, so that it
 /// can replace a loop everywhere when the loop turns out to be two (a view merges dimensions) or two loops turn out to
@@ -23,27 +25,26 @@ class LoopSpace {
   bool cuttable(int loop) const { return cuttable_[loop] && loops_[loop].extent > 1; }
   int hold(Subscripts subscripts);
   const Subscripts& at(int held) const { return held_[held]; }
-  void set(int held, size_t dimension, fusion::Subscript subscript) { held_[held][dimension] = std::move(subscript); }
-  const std::vector<fusion::Loop>& loops() const { return loops_; }
+  void set(int held, size_t dimension, Terms subscript) { held_[held][dimension] = std::move(subscript); }
+  const std::vector<loopnest::Loop>& loops() const { return loops_; }
 
   /// Extends the held subscripts to cover `other` too. Returns false if no slice of bounded size covers both.
   bool unite(int held, const Subscripts& other);
 
   /// Splits `subscript` into one subscript per size, most significant first, to undo a merge of dimensions. Splits the
   /// underlying loop if necessary. Returns nothing if the terms do not separate accordingly.
-  std::optional<Subscripts> digits(fusion::Subscript subscript, const std::vector<int64_t>& sizes);
+  std::optional<Subscripts> digits(Terms subscript, const std::vector<int64_t>& sizes);
 
-  /// Converts a linear expression over the loops of an operation; nothing for other expressions. Drops constants, which
-  /// move a slice but do not change its size.
-  static std::optional<fusion::Subscript> substitute(mlir::AffineExpr expression, const Subscripts& loops);
+  /// Converts a linear expression over the loops of an operation; nothing for other expressions. Drops constants.
+  static std::optional<Terms> substitute(mlir::AffineExpr expression, const Subscripts& loops);
 
  private:
   /// Whether `groups` indexes the loop `plain` in groups, the last one filled up.
-  bool inGroups(fusion::Subscript groups, const fusion::Subscript& plain) const;
-  void replace(int loop, const fusion::Subscript& by);
-  int64_t extentOf(const fusion::Subscript& subscript) const;
+  bool inGroups(Terms groups, const Terms& plain) const;
+  void replace(int loop, const Terms& by);
+  int64_t extentOf(const Terms& subscript) const;
 
-  std::vector<fusion::Loop> loops_;
+  std::vector<loopnest::Loop> loops_;
   std::vector<bool> cuttable_;
   std::vector<Subscripts> held_;
 };

@@ -142,7 +142,7 @@ class GraphWriter {
       // A further result of a group, represented by the first, may have another shape.
       if (!llvm::equal(graph_.tensors[tensor].shape, shapeOf(read.value))) return false;
       fusion::GraphNode::Input input{tensor, {}};
-      for (const fusion::Subscript& subscript : trace->space().at(read.held)) {
+      for (const Terms& subscript : trace->space().at(read.held)) {
         input.access.push_back(accessOf(*trace, subscript));
       }
       if (input.access.empty()) input.access.emplace_back();
@@ -151,18 +151,18 @@ class GraphWriter {
     return true;
   }
 
-  static fusion::DimAccess accessOf(const AccessTrace& trace, const fusion::Subscript& subscript) {
+  static fusion::DimAccess accessOf(const AccessTrace& trace, const Terms& subscript) {
     fusion::DimAccess access;
-    for (const fusion::Term& term : subscript) {
+    for (const loopnest::Term& term : subscript) {
       const auto cut = std::ranges::find(trace.cuts(), term.loop, &AccessTrace::Cut::loop);
       if (cut == trace.cuts().end()) {
         // A loop that no slice cuts widens the window.
-        access.window += term.stride * (trace.space().loops()[term.loop].extent - 1);
+        access.window += term.coefficient * (trace.space().loops()[term.loop].extent - 1);
       } else if (access.output_dim >= 0 || cut->stride > 1) {
         return {};  // two loops, or runs of a split dimension: the whole dimension
       } else {
         access.output_dim = cut->dimension;
-        access.stride = term.stride;
+        access.stride = term.coefficient;
       }
     }
     // A dimension without cut loop is read as a whole.

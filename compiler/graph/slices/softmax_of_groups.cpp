@@ -57,7 +57,7 @@ int softmaxLoop(const AccessTrace& trace, LinalgOp product) {
     return -1;
   for (auto [iterator, subscript] : llvm::zip_equal(product.getIteratorTypesArray(), trace.iterations(product))) {
     if (iterator != mlir::utils::IteratorType::reduction) continue;
-    if (subscript.size() == 1 && subscript[0].stride == 1) return subscript[0].loop;
+    if (subscript.size() == 1 && subscript[0].coefficient == 1) return subscript[0].loop;
   }
   return -1;
 }
@@ -88,8 +88,8 @@ double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
   LinalgOp op = scores.op;
   const llvm::SmallVector<int64_t> extents = op.getStaticLoopRanges();
   auto loopOf = [&](size_t d) {
-    const fusion::Subscript& subscript = scores.iterations[d];
-    return subscript.size() == 1 && subscript[0].stride == 1 ? subscript[0].loop : -1;
+    const Terms& subscript = scores.iterations[d];
+    return subscript.size() == 1 && subscript[0].coefficient == 1 ? subscript[0].loop : -1;
   };
   size_t key = extents.size();
   for (size_t d = 0; d < extents.size(); ++d)

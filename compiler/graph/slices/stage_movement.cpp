@@ -81,8 +81,8 @@ int rowsBehind(std::vector<Operation*> ops, Value stages, int rows) {
   int dimension = -1;
   for (const AccessTrace::Read& each : trace->reads()) {
     if (each.value != read) continue;
-    const fusion::Subscript& at = trace->space().at(each.held)[static_cast<size_t>(rows)];
-    const auto cut = at.size() != 1 || at[0].stride != 1
+    const Terms& at = trace->space().at(each.held)[static_cast<size_t>(rows)];
+    const auto cut = at.size() != 1 || at[0].coefficient != 1
                          ? trace->cuts().end()
                          : std::ranges::find(trace->cuts(), at[0].loop, &AccessTrace::Cut::loop);
     if (cut == trace->cuts().end() || cut->stride != 1 || (dimension >= 0 && cut->dimension != dimension)) return -1;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "compiler/intrinsic/nest.h"
+#include "compiler/loopnest/nest.h"
 #include "compiler/target/target.h"
 
 namespace tessera::compiler::simulator::testing {
@@ -57,8 +57,8 @@ inline v1::Target chipOf(const std::string& text) {
   return chip.value_or(v1::Target());
 }
 
-inline intrinsic::Nest nestOf(const std::string& text, const std::vector<int64_t>& extents) {
-  return intrinsic::parseNest("operator", text, extents).value();
+inline loopnest::Nest nestOf(const std::string& text, const std::vector<int64_t>& extents) {
+  return loopnest::parse("operator", text, extents).value();
 }
 
 }  // namespace tessera::compiler::simulator::testing
