@@ -4,10 +4,9 @@
 #include <string>
 
 #include "compiler/codegen/access_check.h"
+#include "compiler/codegen/apply/apply.h"
 #include "compiler/codegen/bufferize.h"
-#include "compiler/codegen/decision/decide.h"
-#include "compiler/codegen/decision/instructions.h"
-#include "compiler/codegen/decision/record.h"
+#include "compiler/codegen/decide/decide.h"
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/phase_emitter.h"
 #include "compiler/codegen/static_nodes.h"
@@ -88,7 +87,7 @@ absl::StatusOr<Prepared> bufferize(const v1::BuildUnit& unit) {
 
 absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const v1::BuildUnit& unit,
                                                        v1::KernelInfo& info) {
-  TESSERA_ASSIGN_OR_RETURN(auto list, applySchedule(prepared.func, prepared.chip, unit.schedule()));
+  TESSERA_ASSIGN_OR_RETURN(auto list, applySchedule(analyze(prepared.func), prepared.chip, unit.schedule()));
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::ModuleOp::create(mlir::UnknownLoc::get(&prepared.workbench->context));
   planWorkspace(prepared.func, list);
@@ -102,8 +101,7 @@ absl::StatusOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(Prepared& prepared, const
 
 absl::StatusOr<v1::Schedule> defaultSchedule(const v1::BuildUnit& unit, const ScheduleRequest& request) {
   TESSERA_ASSIGN_OR_RETURN(auto prepared, bufferize(unit));
-  TESSERA_ASSIGN_OR_RETURN(auto list, choosePhases(prepared.func, prepared.chip, request));
-  return scheduleOf(list, prepared.chip);
+  return decideSchedule(analyze(prepared.func), prepared.chip, request);
 }
 
 std::vector<v1::Schedule> seedSchedules(const v1::BuildUnit& unit) {
@@ -128,13 +126,9 @@ absl::StatusOr<StaticAnalysis> analyzeWorkload(const v1::BuildUnit& unit) {
   TESSERA_ASSIGN_OR_RETURN(auto prepared, bufferize(unit));
   StaticAnalysis analysis;
   analysis.nodes = nodesOf(prepared.func);
-  TESSERA_ASSIGN_OR_RETURN(auto list, splitPhases(prepared.func, prepared.chip.vectorRegisters(), nullptr));
   // Where an instruction sums groups, trees name loops over groups, so the extents are those after instructions are
   // chosen.
-  for (auto& phase : list.phases)
-    for (auto& nest : phase.nests) mergeLoops(nest);
-  chooseInstructions(prepared.func, list, prepared.chip);
-  analysis.extents = extentsOf(list);
+  analysis.extents = extentsOf(decideNests(analyze(prepared.func), prepared.chip));
   return analysis;
 }
 

@@ -1,7 +1,7 @@
 #include "compiler/codegen/passes.h"
 
-#include "compiler/codegen/decision/decide.h"
-#include "compiler/codegen/decision/record.h"
+#include "compiler/codegen/apply/apply.h"
+#include "compiler/codegen/decide/decide.h"
 #include "compiler/codegen/native.h"
 #include "compiler/codegen/phase_emitter.h"
 #include "compiler/codegen/workspace.h"
@@ -80,11 +80,11 @@ struct EmitPass : Step<EmitPass> {
       request.slices.add_order(name.str());
       request.slices.add_tile(tile);
     }
-    // Follows the path of the product: decide on one copy, print, parse, follow on the other copy.
+    // As in the product: decide on one copy, print, parse, apply on the other copy.
     mlir::OwningOpRef<mlir::ModuleOp> copy = module.clone();
-    TESSERA_ASSIGN_OR_RETURN(auto chosen, choosePhases(workloadOf(*copy), chip, request));
-    TESSERA_ASSIGN_OR_RETURN(auto schedule, parseSchedule(printSchedule(scheduleOf(chosen, chip))));
-    TESSERA_ASSIGN_OR_RETURN(auto list, applySchedule(func, chip, schedule));
+    TESSERA_ASSIGN_OR_RETURN(auto decided, decideSchedule(analyze(workloadOf(*copy)), chip, request));
+    TESSERA_ASSIGN_OR_RETURN(auto schedule, parseSchedule(printSchedule(decided)));
+    TESSERA_ASSIGN_OR_RETURN(auto list, applySchedule(analyze(func), chip, schedule));
     planWorkspace(func, list);
     v1::KernelInfo info;
     mlir::OwningOpRef<mlir::ModuleOp> phases = mlir::ModuleOp::create(module.getLoc());

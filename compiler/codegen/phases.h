@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/codegen/region/region.h"
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "compiler/codegen/tree/parsed_schedule.h"
+#include "compiler/codegen/work_items.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera::compiler::codegen {
@@ -36,20 +36,20 @@ struct Phase {
 /// A bufferized workload as a list of phases and a plan of its temporaries.
 struct PhaseList {
   std::vector<Phase> phases;
-  std::vector<llvm::SmallVector<int>> fused;  ///< operations that share a nest, by number in program order
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> temporaries;  ///< allocation, byte offset in the workspace
   int64_t workspace_bytes = 0;
 };
 
-/// Cuts a bufferized function into phases. A fill becomes the initial value of the reduction that follows it;
-/// elementwise consumers join their producer; a fill whose interior is overwritten shrinks to its border; neighbours
-/// that do not depend on each other share a phase. A consumer whose body would need more than `vector_registers` live
-/// vectors does not join (hardware adaptation, section 6.1.1): a store and a load are cheaper than spills. With
-/// `followed`, operations join and phases end exactly as the tree says. Errors: INVALID_SCHEDULE where operations
-/// cannot share a nest, or nests a phase.
-absl::StatusOr<PhaseList> splitPhases(mlir::func::FuncOp func, int vector_registers, const ParsedSchedule* followed);
+/// Items of each phase, in program order.
+using ItemGroups = std::vector<llvm::SmallVector<int>>;
 
-/// Cuts grids of few points further where possible (splitGrid). Call after packOperands, when the phases are final.
-void splitGrids(PhaseList& list, const Chip& chip);
+/// As few phases as the dependences between the items allow.
+ItemGroups largestPhases(llvm::ArrayRef<WorkItem> items);
+
+/// The operations of each item that consists of several.
+std::vector<llvm::SmallVector<int>> fusedOperations(llvm::ArrayRef<WorkItem> items);
+
+/// The phases of completed items, without plans.
+PhaseList phasesOf(llvm::ArrayRef<WorkItem> items, const ItemGroups& groups);
 
 }  // namespace tessera::compiler::codegen

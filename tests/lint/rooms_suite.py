@@ -127,6 +127,15 @@ def includes_are_those_of_the_table():
         check_equal(root_faults(ROOT, files, folder), [], f"includes of {folder}'s own files")
 
 
+def deciding_and_applying_use_the_analysis_alone():
+    found = arrows(ROOT, tracked())
+    sides = ("decide", "apply")
+    for side in sides:
+        check(any(arrow[:2] == ("compiler/codegen", side) for arrow in found), f"compiler/codegen/{side} includes no room")
+    check_equal([include for (of, a, b), include in found.items() if of == "compiler/codegen" and {a, b} == set(sides)],
+                [], "includes between the sides of a schedule")
+
+
 def a_difference_from_the_table_is_found():
     files = ["compiler/a/one.h", "compiler/b/two.h", "compiler/c/three.h"]
     found = {("compiler", "a", "b"): "a includes b", ("compiler", "b", "a"): "b includes a"}
@@ -158,4 +167,5 @@ def a_circle_is_told():
 if __name__ == "__main__":
     sys.exit(run("rooms", [("includes_run_one_way", includes_run_one_way), ("a_circle_is_told", a_circle_is_told),
                         ("includes_are_those_of_the_table", includes_are_those_of_the_table),
+                        ("deciding_and_applying_use_the_analysis_alone", deciding_and_applying_use_the_analysis_alone),
                         ("a_difference_from_the_table_is_found", a_difference_from_the_table_is_found)]))

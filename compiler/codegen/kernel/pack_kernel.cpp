@@ -30,7 +30,10 @@ const MicroKernel& packKernel() {
   return kKernel;
 }
 
-TilePlan planPanelCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
+namespace {
+
+/// The plan of a copy to panels of `panel` iterations of `loop`.
+TilePlan planPanels(const Nest& nest, const Chip& chip, int loop, int64_t panel) {
   TilePlan plan = emptyPlan(nest);
   plan.kernel = &packKernel();
   plan.lanes = lanesOf(nest, chip);
@@ -60,6 +63,20 @@ TilePlan planPanelCopy(const Nest& nest, const Chip& chip, int loop, int64_t pan
   plan.points = plan.order;
   plan.orderLevels(0);
   chooseGrid(nest, chip, plan);
+  return plan;
+}
+
+}  // namespace
+
+TilePlan planCopy(const Nest& copy, const Nest& nest, const PackedOperand& packed, llvm::ArrayRef<int> loops,
+                  int64_t width, const Chip& chip) {
+  // The last, smaller block may hold less than a panel.
+  if (!nest.reduction[packed.loop] && !packed.strided_copy) {
+    const int position = static_cast<int>(llvm::find(loops, packed.loop) - loops.begin());
+    return planPanels(copy, chip, position, std::min(width, copy.extents[position]));
+  }
+  TilePlan plan = planTile(copy, chip);
+  plan.kernel = &packKernel();
   return plan;
 }
 

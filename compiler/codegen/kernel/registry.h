@@ -16,7 +16,9 @@ TilePlan planTile(const Nest& nest, const Chip& chip, const PlanConstraints& wan
 /// Plans any nest as plain scalar loops.
 TilePlan planScalar(const Nest& nest, const Chip& chip);
 
-/// Plans a nest that copies one operand to panels of `panel` iterations of `loop`.
-TilePlan planPanelCopy(const Nest& nest, const Chip& chip, int loop, int64_t panel);
+/// Plans `copy`, which copies an operand of `nest` to panels of `width` iterations. `loops`: of `nest`, one per loop of
+/// the copy.
+TilePlan planCopy(const Nest& copy, const Nest& nest, const PackedOperand& packed, llvm::ArrayRef<int> loops,
+                  int64_t width, const Chip& chip);
 
 }  // namespace tessera::compiler::codegen

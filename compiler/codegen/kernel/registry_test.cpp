@@ -7,9 +7,9 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/codegen/apply/apply.h"
 #include "compiler/codegen/bufferize.h"
-#include "compiler/codegen/decision/decide.h"
-#include "compiler/codegen/decision/packing.h"
+#include "compiler/codegen/decide/decide.h"
 #include "compiler/codegen/instruction/product_instruction.h"
 #include "compiler/codegen/loaded_unit.h"
 #include "compiler/codegen/native.h"
@@ -119,11 +119,10 @@ v1::BuildUnit unitFor(const std::string& ir, const v1::Target& target) {
   return unit;
 }
 
-/// A unit's phases as analysis decides them.
+/// The owners of a bufferized workload.
 struct Planned {
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  PhaseList list;
 };
 
 void bufferized(const v1::BuildUnit& unit, Planned& planned, mlir::func::FuncOp& func) {
@@ -182,7 +181,10 @@ TEST(MicroKernels, KeepTheirPromisesOnEveryChip) {
       Planned planned;
       mlir::func::FuncOp func;
       bufferized(unit, planned, func);
-      auto list = choosePhases(func, *chip, {.row_regions = false});
+      const WorkloadAnalysis workload = analyze(func);
+      auto schedule = decideSchedule(workload, *chip, {.row_regions = false});
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      auto list = applySchedule(workload, *chip, *schedule);
       ASSERT_TRUE(list.ok()) << list.status();
       for (const Phase& phase : list->phases)
         for (auto [nest, plan] : llvm::zip_equal(phase.nests, phase.plans)) {
@@ -285,11 +287,11 @@ TEST(ProductInstructions, AreEachTakenUpBySomeNestOfEveryChip) {
         Planned planned;
         mlir::func::FuncOp func;
         bufferized(unit, planned, func);
-        auto list = splitPhases(func, chip->vectorRegisters(), nullptr);
-        ASSERT_TRUE(list.ok()) << list.status();
+        WorkloadAnalysis workload = analyze(func);
+        completeNests(workload.items);
         mlir::OpBuilder builder(func.getContext());
         builder.setInsertionPointToStart(&func.getBody().front());
-        for (Nest& nest : list->phases.back().nests) {
+        for (Nest& nest : workload.items.back().nests()) {
           const Nest before = nest;
           Chip narrow = *chip;
           // As in a schedule of narrower vectors: an instruction with fewer lanes then applies.

@@ -2,9 +2,16 @@
 
 #include "compiler/codegen/region/region_geometry.h"
 #include "compiler/codegen/tiling/tile_plan.h"
-#include "compiler/codegen/tree/parsed_schedule.h"
 
 namespace tessera::compiler::codegen {
+
+/// A nest of a region, cut to the slices of one variant.
+struct RegionNest {
+  Nest nest;
+  int number = 0;  ///< in program order
+  int depth = 0;   ///< see RegionNestRun
+  bool last = false;
+};
 
 /// One nest as it runs for one slice, or once for all slices that agree in the first `depth` slice numbers.
 struct RegionNestRun {
@@ -16,12 +23,6 @@ struct RegionNestRun {
   /// input that the nest copies to panels for nest `number`; -1: the step is nest `number` itself
   int operand = -1;
   bool shared = false;  ///< a copy that is planned by the main variant and repeated here
-};
-
-/// Strides of a buffer of the region in scratch, identified by the statement that writes it first.
-struct ScratchStrides {
-  int nest = 0, statement = 0, result = 0;
-  llvm::SmallVector<int64_t> strides;  ///< elements, per coordinate, slowest first
 };
 
 /// Steps [first, end) of a variant that run a few rows at a time: all of them for these rows, then for the next rows.
@@ -63,14 +64,6 @@ struct RegionVariant {
   std::vector<HaloMove> moves = {};
 };
 
-/// A loop of the tile tree that cuts a region: its name and step in the tree, and whether its points run one after
-/// another (in_time) or are distributed over cores.
-struct RegionCut {
-  std::string name;
-  int64_t step = 1;
-  bool in_time = false;
-};
-
 /// Nests that run slice by slice in one phase. Slices are numbered with the first slice loop slowest.
 struct Region {
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
@@ -85,12 +78,9 @@ struct Region {
   std::vector<RegionVariant> variants;                         ///< one per combination of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
   int64_t scratch_bytes = 0;
-  int64_t move_bytes = 0;               ///< bytes of the vectors by which kept rows are moved
-  std::vector<RegionCut> cuts;          ///< the slice loops, then "r0", then "keys"
-  bool deferred_softmax = false;        ///< see SlicedNests
-  int64_t key_piece = 0;                ///< piece of the mask that removes keys; 0: no mask
-  std::vector<ScratchStrides> strides;  ///< of scratch buffers that are not dense boxes
-  std::string description;              ///< "region of 5 nests, 96 slices of 1x64x64"
+  int64_t move_bytes = 0;   ///< bytes of the vectors by which kept rows are moved
+  int64_t key_piece = 0;    ///< piece of the mask that removes keys; 0: no mask
+  std::string description;  ///< "region of 5 nests, 96 slices of 1x64x64"
 
   int64_t slices() const {
     int64_t product = 1;
@@ -109,13 +99,5 @@ struct PackBefore {
   TilePlan plan;
   int number = 0, operand = 0;  ///< the nest and input whose panels these are
 };
-
-/// Cuts `nests` into slices of their result. Allocations that are not results become scratch of the size that one slice
-/// needs. Operands that need panels are packed before the region if all slices share the panels; otherwise in the first
-/// of the slices that share them. Plans, layouts, strips and prefetches are chosen by analysis or, with `followed`,
-/// taken from the tree. Errors: INVALID_ARGUMENT as inferNeeds, and when two slice loops walk one dimension or there
-/// are too many kinds of slices; INVALID_SCHEDULE when the tree does not describe this region.
-absl::StatusOr<Region> formRegion(mlir::OpBuilder& builder, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
-                                  const Chip& chip, std::vector<PackBefore>& before, const ParsedRegion* followed);
 
 }  // namespace tessera::compiler::codegen

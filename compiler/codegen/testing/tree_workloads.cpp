@@ -283,7 +283,7 @@ void checkTree(const TreeWorkload& workload, const v1::Schedule& schedule, unsig
                                     *unit.mutable_cost_parameters() = workload.parameters;
                                   },
                               .request = workload.request,
-                              .edit = [&](v1::Schedule& followed) { followed = schedule; }});
+                              .edit = [&](v1::Schedule& chosen) { chosen = schedule; }});
 }
 
 }  // namespace tessera::compiler::codegen::testing

@@ -95,7 +95,7 @@ struct TilePlan {
   bool interleaved = false;
   /// Number of levels outside of the copies of operands packed `within` blocks; no level inside belongs to the grid.
   int copy_level = 0;
-  std::vector<BlockCopy> copies;                         ///< of operands packed `within` blocks, see decision/packing.h
+  std::vector<BlockCopy> copies;                         ///< of operands packed `within` blocks, see tiling/panels.h
   llvm::SmallVector<PrefetchedRuns, 1> next_slice = {};  ///< prefetched by the tiles, evenly over their steps
   std::vector<NextBlock> next_blocks = {};               ///< blocks of later slices, prefetched in the same way
   int rows = 1, vectors = 1;                             ///< accumulators of the register tile: rows x vectors

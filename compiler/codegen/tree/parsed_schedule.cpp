@@ -111,15 +111,15 @@ absl::StatusOr<ParsedSchedule> ParsedSchedule::of(const v1::Schedule& schedule) 
       waiting = std::move(leaves);
       continue;
     }
-    ParsedPhase& followed = tree.phases.emplace_back();
-    followed.path = phase.path;
-    followed.copies = std::exchange(waiting, {});
-    followed.leaves = std::move(leaves);
-    followed.concurrent = phase.tile->join() == v1::Tile::PARA;
+    ParsedPhase& parsed = tree.phases.emplace_back();
+    parsed.path = phase.path;
+    parsed.copies = std::exchange(waiting, {});
+    parsed.leaves = std::move(leaves);
+    parsed.concurrent = phase.tile->join() == v1::Tile::PARA;
     // A sequential leaf has no settings; comparing its printed line checks that all fields are unset.
-    followed.sequential = followed.leaves[0].tile->kernel().variant() == words::kSequential;
-    if (followed.sequential && (printTileLine(*phase.tile) != "[] sequential nest 0" || phase.tile->stages_size() > 0 ||
-                                phase.tile->children_size() > 0))
+    parsed.sequential = parsed.leaves[0].tile->kernel().variant() == words::kSequential;
+    if (parsed.sequential && (printTileLine(*phase.tile) != "[] sequential nest 0" || phase.tile->stages_size() > 0 ||
+                              phase.tile->children_size() > 0))
       return refused(phase, "operations that are no nests leave nothing to decide", "[] sequential nest 0");
   }
   if (!waiting.empty())
