@@ -51,6 +51,7 @@ void addMappingsCommand(CommandLine& line);
 void addCoverageCommand(CommandLine& line);
 void addSimulateCommand(CommandLine& line);
 void addKernelCommand(CommandLine& line);
+void addDataflowCommand(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
 void addTaskCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);

@@ -128,6 +128,7 @@ int main(int argc, char** argv) {
   addCoverageCommand(line);
   addSimulateCommand(line);
   addKernelCommand(line);
+  addDataflowCommand(line);
   addWorkerCommand(line);
   addTaskCommand(line);
   addCheckCommand(line);

@@ -1,6 +1,6 @@
 #include "absl/strings/escaping.h"
 #include "compiler/import/model_error.h"
-#include "llvm/Support/JSON.h"
+#include "google/protobuf/stubs/common.h"
 
 namespace tessera::compiler {
 namespace {
@@ -10,7 +10,8 @@ std::string cleaned(std::string_view text, size_t limit) {
   std::string_view head = text.substr(0, limit);
   bool control = false;
   for (unsigned char c : head) control |= c < 0x20 || c == 0x7f;
-  std::string result = control || !llvm::json::isUTF8(head) ? absl::CHexEscape(std::string(head)) : std::string(head);
+  const bool valid = google::protobuf::internal::IsStructurallyValidUTF8(head.data(), static_cast<int>(head.size()));
+  std::string result = control || !valid ? absl::CHexEscape(std::string(head)) : std::string(head);
   if (head.size() < text.size()) result += "...";
   return result;
 }

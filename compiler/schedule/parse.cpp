@@ -234,6 +234,10 @@ absl::Status readStage(Line& line, v1::Stage& stage) {
     stage.add_order(std::string(word));
     return absl::OkStatus();
   };
+  if (stage.layout() == words::kBypass) {
+    TESSERA_RETURN_IF_ERROR(takeList(line, ',', names));
+    return line.done() ? absl::OkStatus() : line.faultAhead("more than expected", "the end of the line");
+  }
   while (!line.done()) {
     absl::Status status;
     if (line.take("nest")) {

@@ -54,6 +54,7 @@ std::string kernelText(const v1::Kernel& kernel) {
 }
 
 std::string stageText(const v1::Stage& stage) {
+  if (stage.layout() == words::kBypass) return absl::StrCat("stage bypass ", absl::StrJoin(stage.order(), ","));
   std::string text = absl::StrCat("stage ", stage.layout());
   if (stage.nest() != 0 || stage.statement() != 0 || !stage.strides().empty())
     absl::StrAppend(&text, " nest ", stage.nest(), ".", stage.statement());

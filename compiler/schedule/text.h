@@ -15,6 +15,9 @@
 ///     Shar
 ///       [i1:Tp/32 i0:Tp/14] outer-product nest 0 vectors i1 x16 tile i0:14,i1:32,r2:4 points i0,i1 sums r2
 ///         stage panels operand 1 along i1 order i1,r2
+///
+/// Trees of dataflows (compiler/cost/dataflow.h) have loops by the names of their nest, leaves "compute nest 0", and
+/// "stage bypass A,B" for tensors (in Stage.order) that have no buffer at a tile's level.
 namespace tessera::compiler {
 
 /// Deterministic: equal trees print equally.

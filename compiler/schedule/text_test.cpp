@@ -54,6 +54,15 @@ TEST(ScheduleText, PartsAndTheSlicesThatFollowEachOtherInThemAreTwoLoopsOfOneDim
   EXPECT_EQ(summarizeSchedule(*schedule), "scalar in slices d1/28 d1/4, halos kept");
 }
 
+TEST(ScheduleText, BypassedTensorsAreNamed) {
+  const std::string text = "vectors 0\nL1 [m:Tp/4 k:Sp(core)/2] compute nest 3 with vector\n  stage bypass A,B\n";
+  const auto tree = parseSchedule(text);
+  ASSERT_TRUE(tree.ok()) << tree.status();
+  EXPECT_EQ(printSchedule(*tree), text);
+  EXPECT_EQ(tree->phases(0).stages(0).order_size(), 2);
+  EXPECT_FALSE(parseSchedule("L1 [] compute nest 0\n  stage bypass A operand 1\n").ok());
+}
+
 TEST(ScheduleText, BlanksAndCommentsSayNothing) {
   auto plain = parseSchedule("vectors 256\n[i0:Tp/8] elementwise nest 0 vectors i0 x8 tile i0:8\n");
   auto commented =
