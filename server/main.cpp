@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -28,6 +30,8 @@
 #include "server/program/options.h"
 #include "server/server.h"
 #include "storage/backup.h"
+#include "storage/file_lock.h"
+#include "storage/postgres_store.h"
 #include "storage/sqlite_store.h"
 
 namespace {
@@ -45,6 +49,8 @@ constexpr int kOwnPagesBytes = 2 << 20;
 constexpr int kIdleBytes = 2 * kOwnPagesBytes;
 /// Time between the end of the last task and the end of open calls, so that waiting clients get their answers.
 constexpr int kCallGraceMs = 300;
+/// File of a data folder whose jobs and records are in a database of --store.
+constexpr const char* kStoreMark = "tessera.store";
 
 absl::Status setUpLog(const Flags& flags) {
   std::vector<spdlog::sink_ptr> sinks = {std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
@@ -110,6 +116,38 @@ void drain(Server& server, Supervisor& supervisor, const Flags& flags, const sig
   }
 }
 
+/// Opens the store that --store names, or the data folder's own. `lock` excludes a second process from the data folder,
+/// unless the store does.
+absl::StatusOr<std::unique_ptr<storage::Store>> openStore(const Flags& flags, const fs::path& data, Metrics& metrics,
+                                                          std::unique_ptr<storage::FileLock>& lock) {
+  std::function<void(std::chrono::nanoseconds, size_t)> on_commit;
+  if (!flags.metrics_listen.empty()) {
+    on_commit = [&metrics](std::chrono::nanoseconds took, size_t transactions) {
+      metrics.committed(took, transactions);
+    };
+  }
+  if (!flags.store.empty()) {
+    TESSERA_ASSIGN_OR_RETURN(lock, storage::FileLock::take((data / "tessera.db.lock").string()));
+    // The rows say which blobs exist, so a collection would delete the files of another store's blobs.
+    if (fs::exists(data / "tessera.db")) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          flags.data_dir, " belongs to the database tessera.db in it; give --store another --data-dir"));
+    }
+    TESSERA_ASSIGN_OR_RETURN(auto store, storage::openPostgresStore(flags.store, {.on_commit = on_commit}));
+    TESSERA_RETURN_IF_ERROR(announce(data / kStoreMark, "postgresql"));
+    return store;
+  }
+  if (fs::exists(data / kStoreMark)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        flags.data_dir, " belongs to a PostgreSQL database; name it with --store, or give another --data-dir"));
+  }
+  storage::SqliteStoreOptions options;
+  options.on_commit = on_commit;
+  // A worker gives up after a lease without an answer, so waiting for another program's lock must be shorter.
+  options.busy = std::min(options.busy, std::chrono::milliseconds(static_cast<int64_t>(flags.lease_s * 1000 / 4)));
+  return storage::openSqliteStore((data / "tessera.db").string(), options);
+}
+
 /// `exit_code`: of main, if this fails.
 absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
   exit_code = kServerUsage;
@@ -121,17 +159,11 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
     return absl::Status(own.code(), absl::StrCat("--data-dir: ", own.message()));
   }
   Metrics metrics;
-  storage::SqliteStoreOptions store_options;
-  // A worker gives up after a lease without an answer, so waiting for another program's lock must be shorter.
-  store_options.busy =
-      std::min(store_options.busy, std::chrono::milliseconds(static_cast<int64_t>(flags.lease_s * 1000 / 4)));
   if (!flags.metrics_listen.empty()) {
     options.metrics = &metrics;
-    store_options.on_commit = [&metrics](std::chrono::nanoseconds took, size_t transactions) {
-      metrics.committed(took, transactions);
-    };
   }
-  auto opened = storage::openSqliteStore((data / "tessera.db").string(), store_options);
+  std::unique_ptr<storage::FileLock> lock;
+  auto opened = openStore(flags, data, metrics, lock);
   if (!opened.ok() && storage::isForeignOrDamaged(opened.status())) {
     exit_code = kServerOtherData;
   }
@@ -210,6 +242,11 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
 }
 
 absl::Status copyData(const Flags& flags) {
+  if (!flags.store.empty()) {
+    return absl::InvalidArgumentError(
+        "--backup-to and --restore-from copy a data folder with its own database; copy the database of --store with "
+        "pg_dump, then the folder blobs/");
+  }
   TESSERA_ASSIGN_OR_RETURN(const storage::BackupStats facts, flags.backup_to.empty()
                                                                  ? storage::restore(flags.restore_from, flags.data_dir)
                                                                  : storage::backUp(flags.data_dir, flags.backup_to));

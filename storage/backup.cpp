@@ -99,11 +99,12 @@ absl::Status copyBlobs(const fs::path& from, const fs::path& to, BackupStats& fa
 
 /// Copies a snapshot of the database.
 absl::Status copyDatabase(const fs::path& from, const fs::path& to) {
-  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> source, Database::open(from.string(), Database::Mode::kReadOnly));
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> source,
+                           SqliteDatabase::open(from.string(), SqliteDatabase::Mode::kReadOnly));
   std::error_code error;
   fs::remove(to, error);
-  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> copy,
-                           Database::open(to.string(), Database::Mode::kReadWriteCreate));
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> copy,
+                           SqliteDatabase::open(to.string(), SqliteDatabase::Mode::kReadWriteCreate));
   sqlite3_backup* backup = sqlite3_backup_init(copy->handle(), "main", source->handle(), "main");
   if (backup == nullptr) return copy->error(sqlite3_errcode(copy->handle()));
   const int result = sqlite3_backup_step(backup, -1);
@@ -118,8 +119,8 @@ absl::StatusOr<bool> hasTable(Database& database, std::string_view name) {
 /// Checks that each blob that the copied database names, and that the service has, is in the backup: in its database or
 /// as a file of the right size.
 absl::Status checkBlobs(const fs::path& database, const fs::path& blobs, const fs::path& origin) {
-  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<Database> copy,
-                           Database::open(database.string(), Database::Mode::kReadOnly));
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> copy,
+                           SqliteDatabase::open(database.string(), SqliteDatabase::Mode::kReadOnly));
   // Databases of earlier releases lack this table.
   const absl::StatusOr<bool> has_bytes = hasTable(*copy, "blob_bytes");
   if (!has_bytes.ok()) return has_bytes.status();

@@ -34,7 +34,7 @@ class BlobRowsTest : public BlobStoreTest {
     store_.reset();
     rows_.reset();
     {
-      auto database = Database::open(folder_.file("tessera.db"), Database::Mode::kReadWriteCreate);
+      auto database = SqliteDatabase::open(folder_.file("tessera.db"), SqliteDatabase::Mode::kReadWriteCreate);
       ASSERT_OK(database.status());
       ASSERT_OK((*database)->execute(
           absl::StrCat("UPDATE blob_bytes SET bytes = 'damaged' WHERE sha256 = '", sha256, "'").c_str()));
@@ -94,6 +94,20 @@ TEST_P(BlobRowsTest, ARowBecomesDurableWithItsTransactionOrNotAtAll) {
     return absl::AbortedError("on purpose");
   })));
   EXPECT_EQ(*read(sha256Hex("put")), "put") << "likewise what was removed";
+}
+
+TEST_P(BlobRowsTest, ATransactionThatIsRepeatedCommitsItsUploadAgain) {
+  auto upload = store_->startUpload(digestOf("sent"), 0);
+  ASSERT_OK((*upload)->write("sent"));
+  for (const bool kept : {false, false, true}) {
+    const absl::Status status = rows_->transact([&](Transaction&) {
+      EXPECT_OK((*upload)->commit());
+      return kept ? absl::OkStatus() : absl::AbortedError("on purpose");
+    });
+    EXPECT_EQ(status.ok(), kept);
+    EXPECT_EQ(store_->contains(sha256Hex("sent")), kept);
+  }
+  EXPECT_EQ(*read(sha256Hex("sent")), "sent");
 }
 
 TEST_P(BlobRowsTest, TheQuotaForgetsWhatWasUndone) {

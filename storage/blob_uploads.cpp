@@ -79,6 +79,10 @@ absl::Status FileUpload::write(std::string_view data) {
 }
 
 absl::Status FileUpload::commit() {
+  // The transaction that the row was part of was undone, and runs again.
+  if (is_row_ && absl::IsNotFound(place_.rows->size(place_.digest.sha256()).status())) {
+    return place_.rows->put(place_.digest.sha256(), row_);
+  }
   if (!status_.ok()) return status_;
   if (written_ != place_.digest.size_bytes()) {
     return discard(absl::StrCat(written_, " bytes were sent, ", place_.digest.size_bytes(), " announced"));
@@ -118,6 +122,7 @@ absl::Status FileUpload::publishFile() {
 /// Creates the row from the bytes received. The partial file is never synced; it only serves to resume an interrupted
 /// upload.
 absl::Status FileUpload::publishRow() {
+  is_row_ = true;
   status_ = place_.rows->put(place_.digest.sha256(), row_);
   removePartial();
   if (!status_.ok()) return status_;

@@ -116,7 +116,8 @@ class FileUpload : public PartialUpload {
   const int64_t new_bytes_;
   std::unique_ptr<File> file_;
   Sha256 hash_;
-  std::string row_;  ///< content of a blob that becomes a row
+  std::string row_;      ///< content of a blob that becomes a row
+  bool is_row_ = false;  ///< commit() has stored the row, perhaps in a transaction that was undone
   int64_t written_ = 0;
   absl::Status status_;
 };

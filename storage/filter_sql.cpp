@@ -68,7 +68,7 @@ class Compiler {
   absl::Status compileAll(const std::vector<Expression>& children, const char* separator) {
     if (children.empty()) {
       // An empty filter selects everything.
-      absl::StrAppend(&out_.sql, "1");
+      absl::StrAppend(&out_.sql, "true");
       return absl::OkStatus();
     }
     absl::StrAppend(&out_.sql, "(");

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "proto/support/status_macros.h"
 #include "storage/entity.h"
+#include "storage/sql/rows.h"
 #include "storage/sqlite/database.h"
-#include "storage/sqlite/rows.h"
 
 namespace tessera::storage {
 namespace {
@@ -24,7 +24,7 @@ std::string randomKey() {
 
 class SqliteOperatorList : public OperatorList {
  public:
-  explicit SqliteOperatorList(std::unique_ptr<Database> database)
+  explicit SqliteOperatorList(std::unique_ptr<SqliteDatabase> database)
       : database_(std::move(database)), token_key_(randomKey()) {}
 
   absl::Status fill(const Operators& operators) {
@@ -50,14 +50,14 @@ class SqliteOperatorList : public OperatorList {
 
  private:
   std::mutex mutex_;  // a connection is used by one thread at a time
-  const std::unique_ptr<Database> database_;
+  const std::unique_ptr<SqliteDatabase> database_;
   const std::string token_key_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OperatorList>> OperatorList::create(const Operators& operators) {
-  TESSERA_ASSIGN_OR_RETURN(auto database, Database::open(":memory:", Database::Mode::kReadWriteCreate));
+  TESSERA_ASSIGN_OR_RETURN(auto database, SqliteDatabase::open(":memory:", SqliteDatabase::Mode::kReadWriteCreate));
   auto list = std::make_unique<SqliteOperatorList>(std::move(database));
   TESSERA_RETURN_IF_ERROR(list->fill(operators));
   return list;

@@ -12,6 +12,7 @@ find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 find_package(LLD REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/lld)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+pkg_check_modules(LIBPQ REQUIRED libpq)
 # The CLI and the web gateway read npz files and artifacts with libzip. Its CMake configuration requires tools that are not
 # needed here.
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "proto/version/version.h"
+#include "storage/postgres_store.h"
 
 namespace tessera::server {
 namespace {
@@ -18,6 +19,13 @@ CLI::Validator serverName() {
           "NAME"};
 }
 
+CLI::Validator postgresUri() {
+  return {[](const std::string& store) -> std::string {
+            return storage::isPostgresUri(store) ? "" : "accepted: postgresql://HOST/DATABASE; found " + store;
+          },
+          "URI"};
+}
+
 }  // namespace
 
 void addFlags(CLI::App& app, Flags& flags) {
@@ -25,6 +33,9 @@ void addFlags(CLI::App& app, Flags& flags) {
                                                  ", LLVM ", llvmVersion(), ")"));
   app.add_option("--data-dir", flags.data_dir, "Folder of the database and the blobs; created if absent")
       ->capture_default_str();
+  app.add_option("--store", flags.store,
+                 "Keep jobs and records in this PostgreSQL database (postgresql://...) instead of the folder's own")
+      ->check(postgresUri());
   app.add_option("--listen", flags.listen, "host:port (port 0: any free one) or unix:/path; may be repeated")
       ->capture_default_str();
   app.add_option("--worker-listen", flags.worker_listen,

@@ -12,6 +12,7 @@ namespace tessera::server {
 /// Flags of tesserad, as given. options.h derives the options of the service's parts from them.
 struct Flags {
   std::string data_dir = "tessera-data";
+  std::string store;
   std::vector<std::string> listen = {"127.0.0.1:7400"};
   std::vector<std::string> worker_listen;
   std::vector<std::string> web_listen, web_hosts, metrics_listen;

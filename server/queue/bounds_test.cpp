@@ -161,8 +161,8 @@ TEST(Bounds, OneBadRowDoesNotKeepOthersAlive) {
     jobs.push_back(bench.create(request)->id());
   }
   {
-    auto database =
-        storage::Database::open(bench.folder.path() + "/tessera.db", storage::Database::Mode::kReadWriteCreate);
+    auto database = storage::SqliteDatabase::open(bench.folder.path() + "/tessera.db",
+                                                  storage::SqliteDatabase::Mode::kReadWriteCreate);
     ASSERT_TRUE((*database)->prepareOnce("UPDATE jobs SET body = x'ff' WHERE id = ?").bind(jobs[0]).run().ok());
   }
   bench.clock.advance(2'000'000);

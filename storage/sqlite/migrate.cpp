@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/support/status_macros.h"
+#include "storage/sql/rows.h"
+#include "storage/sql/transaction.h"
 #include "storage/sqlite/migrations.h"
-#include "storage/sqlite/rows.h"
-#include "storage/sqlite/transaction.h"
 
 namespace tessera::storage {
 namespace {
@@ -18,14 +18,14 @@ namespace {
 /// "TSRA", SQLite's application id of our databases.
 constexpr int64_t kApplicationId = 0x54535241;
 
-absl::StatusOr<int64_t> number(Database& database, const char* sql) {
+absl::StatusOr<int64_t> number(SqliteDatabase& database, const char* sql) {
   Statement statement = database.prepareOnce(sql);
   TESSERA_ASSIGN_OR_RETURN(bool row, statement.step());
   return row ? statement.integer(0) : 0;
 }
 
 /// Moves records that cannot be parsed to another table, so that one bad row does not prevent an upgrade.
-absl::Status setUnreadableAside(Database& database) {
+absl::Status setUnreadableAside(SqliteDatabase& database) {
   absl::Status status = database.execute(
       "CREATE TABLE IF NOT EXISTS set_aside ("
       "  entity TEXT NOT NULL, id TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (entity, id)) WITHOUT ROWID");
@@ -51,11 +51,11 @@ absl::Status setUnreadableAside(Database& database) {
 }
 
 /// Fills columns of records that earlier schemas did not have.
-absl::Status refileRecords(Database& database) {
+absl::Status refileRecords(SqliteDatabase& database) {
   constexpr int kAtOnce = 1000;
   TESSERA_RETURN_IF_ERROR(setUnreadableAside(database));
   const std::string token_key;
-  SqliteTransaction transaction(database, token_key);
+  SqlTransaction transaction(database, token_key);
   std::vector<v1::TuningRecord> records;
   do {
     // A record that was rewritten has a content hash and is not selected again.
@@ -69,11 +69,11 @@ absl::Status refileRecords(Database& database) {
 
 /// Code that a migration runs after its SQL, in the same transaction. It writes all columns of today's `records`, so it
 /// must run after the last migration that adds one (18).
-absl::Status runCode(Database& database, const Migration& migration) {
+absl::Status runCode(SqliteDatabase& database, const Migration& migration) {
   return migration.version == 18 ? refileRecords(database) : absl::OkStatus();
 }
 
-absl::Status apply(Database& database, const Migration& migration) {
+absl::Status apply(SqliteDatabase& database, const Migration& migration) {
   TESSERA_RETURN_IF_ERROR(database.execute("BEGIN IMMEDIATE"));
   absl::Status status = database.execute(migration.sql);
   if (status.ok()) status = runCode(database, migration);
@@ -101,7 +101,7 @@ absl::Status foreignDatabase(const std::string& why) {
 
 }  // namespace
 
-absl::Status migrate(Database& database) {
+absl::Status migrate(SqliteDatabase& database) {
   TESSERA_ASSIGN_OR_RETURN(int64_t owner, number(database, "PRAGMA application_id"));
   TESSERA_ASSIGN_OR_RETURN(int64_t tables, number(database, "SELECT count(*) FROM sqlite_master"));
   if (tables > 0 && owner != kApplicationId) {

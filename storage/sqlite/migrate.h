@@ -10,6 +10,6 @@ constexpr const char* kForeignDatabase = "tessera.storage/others-content";
 
 /// Migrates the database to this release's schema, each step in its own transaction. FAILED_PRECONDITION with
 /// kForeignDatabase: the file belongs to another program or a newer release.
-absl::Status migrate(Database& database);
+absl::Status migrate(SqliteDatabase& database);
 
 }  // namespace tessera::storage

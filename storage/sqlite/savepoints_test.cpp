@@ -1,4 +1,4 @@
-#include "storage/sqlite/savepoints.h"
+#include "storage/sql/savepoints.h"
 
 #include "gmock/gmock.h"
 #include "storage/conformance/samples.h"
@@ -26,7 +26,8 @@ class SavepointsTest : public testing::Test {
   bool open() { return database_->execute("ROLLBACK TO part").ok(); }
 
   ScratchFolder folder_;
-  std::unique_ptr<Database> database_ = *Database::open(folder_.file("numbers.db"), Database::Mode::kReadWriteCreate);
+  std::unique_ptr<SqliteDatabase> database_ =
+      *SqliteDatabase::open(folder_.file("numbers.db"), SqliteDatabase::Mode::kReadWriteCreate);
   Savepoints& savepoints_ = database_->savepoints();
 };
 

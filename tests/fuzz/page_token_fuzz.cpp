@@ -26,7 +26,7 @@ void require(bool ok, const std::string& what) {
 
 Database& database() {
   static Database* const instance = [] {
-    auto opened = Database::open(":memory:", Database::Mode::kReadWriteCreate);
+    auto opened = SqliteDatabase::open(":memory:", SqliteDatabase::Mode::kReadWriteCreate);
     require(opened.ok(), opened.status().ToString());
     const absl::Status migrated = migrate(**opened);
     require(migrated.ok(), migrated.ToString());

@@ -22,7 +22,7 @@ void require(bool ok, const absl::Status& status) {
 
 Database& database() {
   static Database* const instance = [] {
-    auto opened = Database::open(":memory:", Database::Mode::kReadWriteCreate);
+    auto opened = SqliteDatabase::open(":memory:", SqliteDatabase::Mode::kReadWriteCreate);
     require(opened.ok(), opened.status());
     absl::Status migrated = migrate(**opened);
     require(migrated.ok(), migrated);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "storage/sqlite/database.h"
+#include "storage/sql/database.h"
 #include "storage/store.h"
 
 namespace tessera::storage {
@@ -12,6 +12,9 @@ namespace tessera::storage {
 /// Implements Reader::nextReadyTask. The head of each kind's queue is one index probe; a filter on a common queue would
 /// have to step over all tasks of other kinds.
 absl::StatusOr<v1::Task> nextReady(Database& database, const QueueQuery& query);
+
+/// Implements Transaction::claimReadyTask. Tasks that another transaction has claimed are skipped.
+absl::StatusOr<v1::Task> claimReady(Database& database, const QueueQuery& query);
 
 /// Implement Reader::readySince and Reader::queueDepths. Their cost depends on the projects with ready tasks, not on
 /// the tasks.

@@ -7,9 +7,9 @@
 #include "storage/filter_sql.h"
 #include "storage/record_properties.h"
 #include "storage/record_query.h"
-#include "storage/sqlite/queries.h"
-#include "storage/sqlite/rows.h"
-#include "storage/sqlite/transaction.h"
+#include "storage/sql/queries.h"
+#include "storage/sql/rows.h"
+#include "storage/sql/transaction.h"
 
 namespace tessera::storage {
 namespace {
@@ -66,30 +66,30 @@ absl::StatusOr<bool> isKnown(Database& database, const v1::TuningRecord& record,
 }  // namespace
 
 template <typename Interface>
-absl::StatusOr<v1::TuningRecord> SqliteReader<Interface>::getRecord(const std::string& id) {
+absl::StatusOr<v1::TuningRecord> SqlReader<Interface>::getRecord(const std::string& id) {
   return oneMessage<v1::TuningRecord>(std::move(database_.prepare(sql::kRecord).bind(id)),
                                       absl::StrCat("record \"", id, "\""));
 }
 
 template <typename Interface>
-absl::StatusOr<Page<BestGroup>> SqliteReader<Interface>::bestRecords(const BestQuery& query) {
+absl::StatusOr<Page<BestGroup>> SqlReader<Interface>::bestRecords(const BestQuery& query) {
   return walkGroups(
       query, token_key_, [&](const GroupKey& behind) { return nextGroup(database_, behind); },
       [&](const GroupKey& group, int top) { return bestOf(database_, group, top); });
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Interface>::recordStatistics(const std::string& project,
-                                                                                   const std::string& filter,
-                                                                                   const std::string& group_by,
-                                                                                   int limit) {
+absl::StatusOr<std::vector<RecordGroup>> SqlReader<Interface>::recordStatistics(const std::string& project,
+                                                                                const std::string& filter,
+                                                                                const std::string& group_by,
+                                                                                int limit) {
   TESSERA_ASSIGN_OR_RETURN(const Field* field, groupField(group_by));
   TESSERA_ASSIGN_OR_RETURN(Condition condition, compileFilter(filter, recordEntity()));
   restrictTo(project, recordEntity(), condition);
-  const std::string column = field == nullptr ? "''" : field->column();
+  const std::string column = field == nullptr ? "('' || '')" : field->column();  // PostgreSQL groups by no literal
   Statement statement = database_.prepareOnce(absl::StrCat(
       "SELECT ", column, ", count(*), sum(failed), count(DISTINCT workload), ",
-      "ifnull(min(CASE WHEN failed = 0 AND median_ms > 0 THEN median_ms END), 0.0), max(speed), min(create_time), "
+      "coalesce(min(CASE WHEN failed = 0 AND median_ms > 0 THEN median_ms END), 0.0), max(speed), min(create_time), "
       "max(create_time) FROM records WHERE ",
       condition.sql, " GROUP BY ", column, " ORDER BY count(*) DESC, ", column, " LIMIT ?"));
   for (const Value& value : condition.values) statement.bind(value);
@@ -104,23 +104,23 @@ absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Interface>::recordStatisti
   }
 }
 
-template absl::StatusOr<v1::TuningRecord> SqliteReader<Reader>::getRecord(const std::string&);
-template absl::StatusOr<v1::TuningRecord> SqliteReader<Transaction>::getRecord(const std::string&);
-template absl::StatusOr<Page<BestGroup>> SqliteReader<Reader>::bestRecords(const BestQuery&);
-template absl::StatusOr<Page<BestGroup>> SqliteReader<Transaction>::bestRecords(const BestQuery&);
-template absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Reader>::recordStatistics(const std::string&,
-                                                                                         const std::string&,
-                                                                                         const std::string&, int);
-template absl::StatusOr<std::vector<RecordGroup>> SqliteReader<Transaction>::recordStatistics(const std::string&,
-                                                                                              const std::string&,
-                                                                                              const std::string&, int);
+template absl::StatusOr<v1::TuningRecord> SqlReader<Reader>::getRecord(const std::string&);
+template absl::StatusOr<v1::TuningRecord> SqlReader<Transaction>::getRecord(const std::string&);
+template absl::StatusOr<Page<BestGroup>> SqlReader<Reader>::bestRecords(const BestQuery&);
+template absl::StatusOr<Page<BestGroup>> SqlReader<Transaction>::bestRecords(const BestQuery&);
+template absl::StatusOr<std::vector<RecordGroup>> SqlReader<Reader>::recordStatistics(const std::string&,
+                                                                                      const std::string&,
+                                                                                      const std::string&, int);
+template absl::StatusOr<std::vector<RecordGroup>> SqlReader<Transaction>::recordStatistics(const std::string&,
+                                                                                           const std::string&,
+                                                                                           const std::string&, int);
 
-absl::Status SqliteTransaction::putRecord(const v1::TuningRecord& record) {
+absl::Status SqlTransaction::putRecord(const v1::TuningRecord& record) {
   if (record.id().empty()) return absl::InvalidArgumentError("TuningRecord.id is empty; every stored entity needs one");
   return putColumns(database_, completed(record));
 }
 
-absl::StatusOr<bool> SqliteTransaction::mergeRecord(v1::TuningRecord record) {
+absl::StatusOr<bool> SqlTransaction::mergeRecord(v1::TuningRecord record) {
   const std::string content = contentHash(record);
   TESSERA_ASSIGN_OR_RETURN(bool known, isKnown(database_, record, content));
   if (known) return false;

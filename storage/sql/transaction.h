@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "storage/sqlite/reader.h"
+#include "storage/sql/reader.h"
 
 namespace tessera::storage {
 
-class SqliteTransaction : public SqliteReader<Transaction> {
+class SqlTransaction : public SqlReader<Transaction> {
  public:
-  using SqliteReader::SqliteReader;
+  using SqlReader::SqlReader;
 
   absl::Status insertJob(const v1::Job& job, const std::string& request_hash, const std::string& action_id) override;
   absl::Status updateJob(const v1::Job& job) override;
@@ -18,6 +18,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status putRollout(const v1::ArtifactRollout& series) override;
   absl::Status putVersion(const v1::ArtifactVersion& version) override;
   absl::Status putTask(const v1::Task& task) override;
+  absl::StatusOr<v1::Task> claimReadyTask(const QueueQuery& query) override;
   absl::StatusOr<int64_t> nextTicket(int priority, const std::string& client) override;
   absl::StatusOr<int64_t> takeTicket(int priority, const std::string& client) override;
   absl::Status ticketServed(int priority, int64_t turn) override;
@@ -38,7 +39,7 @@ class SqliteTransaction : public SqliteReader<Transaction> {
   absl::Status eraseEvents(const std::string& job_id) override;
   absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;
   absl::Status setPin(Kind kind, const std::string& id, bool pinned) override;
-  void announceLastWrite() override { database_.savepoints().announceLastWrite(); }
+  void announceLastWrite() override { database_.announceLastWrite(); }
   void notify(Notice notice) override { notice_ = std::move(notice); }
   /// Returns and clears the notice of the current transaction.
   Notice takeNotice() { return std::exchange(notice_, {}); }

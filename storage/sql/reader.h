@@ -3,17 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "storage/sqlite/database.h"
+#include "storage/sql/database.h"
 #include "storage/store.h"
 
 namespace tessera::storage {
 
 /// Read operations on one connection, within its open transaction. `Interface` is Reader or Transaction.
 template <typename Interface>
-class SqliteReader : public Interface {
+class SqlReader : public Interface {
  public:
   /// `token_key` signs page tokens.
-  SqliteReader(Database& database, const std::string& token_key) : database_(database), token_key_(token_key) {}
+  SqlReader(Database& database, const std::string& token_key) : database_(database), token_key_(token_key) {}
 
   absl::StatusOr<v1::Job> getJob(const std::string& id) override;
   absl::StatusOr<v1::Job> getJobByRequestId(const std::string& project, const std::string& request_id) override;
@@ -83,7 +83,7 @@ class SqliteReader : public Interface {
   const std::string& token_key_;
 };
 
-extern template class SqliteReader<Reader>;
-extern template class SqliteReader<Transaction>;
+extern template class SqlReader<Reader>;
+extern template class SqlReader<Transaction>;
 
 }  // namespace tessera::storage

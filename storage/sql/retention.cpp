@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
-#include "storage/sqlite/queries.h"
-#include "storage/sqlite/rows.h"
-#include "storage/sqlite/transaction.h"
+#include "storage/sql/queries.h"
+#include "storage/sql/rows.h"
+#include "storage/sql/transaction.h"
 #include "storage/stored_key.h"
 
 namespace tessera::storage {
@@ -75,7 +75,7 @@ absl::Status visitAll(Database& database, Statement rows, Kind kind,
 }  // namespace
 
 template <typename Interface>
-absl::Status SqliteReader<Interface>::forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
+absl::Status SqlReader<Interface>::forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->all == nullptr) return notOf(kind, "list of all");
   Statement rows = database_.prepareOnce(queries->all);
@@ -96,7 +96,7 @@ absl::Status SqliteReader<Interface>::forEach(Kind kind, const std::function<abs
 }
 
 template <typename Interface>
-absl::StatusOr<int64_t> SqliteReader<Interface>::lastUse(Kind kind, const std::string& id) {
+absl::StatusOr<int64_t> SqlReader<Interface>::lastUse(Kind kind, const std::string& id) {
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->last_use == nullptr) return notOf(kind, "last use");
   Statement row = database_.prepare(queries->last_use);
@@ -106,8 +106,8 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::lastUse(Kind kind, const std::s
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<Kind>> SqliteReader<Interface>::usedBefore(const std::string& project,
-                                                                      const std::string& name, int64_t time_us) {
+absl::StatusOr<std::vector<Kind>> SqlReader<Interface>::usedBefore(const std::string& project, const std::string& name,
+                                                                   int64_t time_us) {
   std::vector<Kind> kinds;
   Statement rows = database_.prepare(sql::kUsedBefore);
   rows.bind(name).bind(project).bind(storedKey(project, name)).bind(time_us);
@@ -122,18 +122,18 @@ absl::StatusOr<std::vector<Kind>> SqliteReader<Interface>::usedBefore(const std:
 }
 
 template <typename Interface>
-absl::StatusOr<bool> SqliteReader<Interface>::isPinned(Kind kind, const std::string& id) {
+absl::StatusOr<bool> SqlReader<Interface>::isPinned(Kind kind, const std::string& id) {
   return database_.prepare(sql::kPin).bind(static_cast<int>(kind)).bind(id).step();
 }
 
 template <typename Interface>
-absl::StatusOr<int64_t> SqliteReader<Interface>::eventCount(const std::string& job_id) {
+absl::StatusOr<int64_t> SqlReader<Interface>::eventCount(const std::string& job_id) {
   Statement row = database_.prepare(sql::kEventCount);
   TESSERA_RETURN_IF_ERROR(row.bind(job_id).step().status());
   return row.integer(0);
 }
 
-absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
+absl::Status SqlTransaction::erase(Kind kind, const std::string& id) {
   if (kind == Kind::kJob) return eraseJob(id);
   if (kind == Kind::kAction) {
     Statement job = database_.prepare(sql::kAnyJobOfAction);
@@ -154,11 +154,11 @@ absl::Status SqliteTransaction::erase(Kind kind, const std::string& id) {
   return bindKey(erase, kind, id).run();
 }
 
-absl::Status SqliteTransaction::eraseEvents(const std::string& job_id) {
+absl::Status SqlTransaction::eraseEvents(const std::string& job_id) {
   return database_.prepare(sql::kEraseEvents).bind(job_id).run();
 }
 
-absl::Status SqliteTransaction::eraseJob(const std::string& id) {
+absl::Status SqlTransaction::eraseJob(const std::string& id) {
   absl::StatusOr<std::string> action = getActionOfJob(id);
   if (absl::IsNotFound(action.status())) return absl::OkStatus();
   if (!action.ok()) return action.status();
@@ -172,7 +172,7 @@ absl::Status SqliteTransaction::eraseJob(const std::string& id) {
   return wanted ? absl::OkStatus() : eraseAction(*action);
 }
 
-absl::Status SqliteTransaction::eraseAction(const std::string& id) {
+absl::Status SqlTransaction::eraseAction(const std::string& id) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, tasksOfAction(id));
   absl::Status status = database_.prepare(sql::kEraseLinks).bind(id).run();
   for (const v1::Task& task : tasks) {
@@ -194,7 +194,7 @@ absl::Status SqliteTransaction::eraseAction(const std::string& id) {
   return status.ok() ? database_.prepare(sql::kEraseAction).bind(id).run() : status;
 }
 
-absl::Status SqliteTransaction::touch(Kind kind, const std::string& id, int64_t time_us) {
+absl::Status SqlTransaction::touch(Kind kind, const std::string& id, int64_t time_us) {
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->touch == nullptr) return notOf(kind, "last use");
   Statement touch = database_.prepare(queries->touch);
@@ -202,21 +202,21 @@ absl::Status SqliteTransaction::touch(Kind kind, const std::string& id, int64_t 
   return bindKey(touch, kind, id).bind(time_us).run();
 }
 
-absl::Status SqliteTransaction::setPin(Kind kind, const std::string& id, bool pinned) {
+absl::Status SqlTransaction::setPin(Kind kind, const std::string& id, bool pinned) {
   return database_.prepare(pinned ? sql::kPutPin : sql::kErasePin).bind(static_cast<int>(kind)).bind(id).run();
 }
 
-template absl::Status SqliteReader<Reader>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
-template absl::Status SqliteReader<Transaction>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
-template absl::StatusOr<int64_t> SqliteReader<Reader>::lastUse(Kind, const std::string&);
-template absl::StatusOr<int64_t> SqliteReader<Transaction>::lastUse(Kind, const std::string&);
-template absl::StatusOr<std::vector<Kind>> SqliteReader<Reader>::usedBefore(const std::string&, const std::string&,
-                                                                            int64_t);
-template absl::StatusOr<std::vector<Kind>> SqliteReader<Transaction>::usedBefore(const std::string&, const std::string&,
-                                                                                 int64_t);
-template absl::StatusOr<bool> SqliteReader<Reader>::isPinned(Kind, const std::string&);
-template absl::StatusOr<bool> SqliteReader<Transaction>::isPinned(Kind, const std::string&);
-template absl::StatusOr<int64_t> SqliteReader<Reader>::eventCount(const std::string&);
-template absl::StatusOr<int64_t> SqliteReader<Transaction>::eventCount(const std::string&);
+template absl::Status SqlReader<Reader>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
+template absl::Status SqlReader<Transaction>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
+template absl::StatusOr<int64_t> SqlReader<Reader>::lastUse(Kind, const std::string&);
+template absl::StatusOr<int64_t> SqlReader<Transaction>::lastUse(Kind, const std::string&);
+template absl::StatusOr<std::vector<Kind>> SqlReader<Reader>::usedBefore(const std::string&, const std::string&,
+                                                                         int64_t);
+template absl::StatusOr<std::vector<Kind>> SqlReader<Transaction>::usedBefore(const std::string&, const std::string&,
+                                                                              int64_t);
+template absl::StatusOr<bool> SqlReader<Reader>::isPinned(Kind, const std::string&);
+template absl::StatusOr<bool> SqlReader<Transaction>::isPinned(Kind, const std::string&);
+template absl::StatusOr<int64_t> SqlReader<Reader>::eventCount(const std::string&);
+template absl::StatusOr<int64_t> SqlReader<Transaction>::eventCount(const std::string&);
 
 }  // namespace tessera::storage

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "proto/support/status_macros.h"
 #include "storage/list_query.h"
-#include "storage/sqlite/database.h"
-#include "storage/sqlite/queries.h"
+#include "storage/sql/database.h"
+#include "storage/sql/queries.h"
 #include "storage/store.h"
 
 /// Conversion of rows to messages, and derived lookup keys. Column 0 of each statement is the message.

@@ -1,10 +1,10 @@
-#include "storage/sqlite/savepoints.h"
+#include "storage/sql/savepoints.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "proto/support/status_macros.h"
-#include "storage/sqlite/database.h"
+#include "storage/sql/database.h"
 
 namespace tessera::storage {
 

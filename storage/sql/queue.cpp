@@ -1,9 +1,10 @@
-#include "storage/sqlite/queue.h"
+#include "storage/sql/queue.h"
 
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -11,8 +12,8 @@
 #include <vector>
 
 #include "proto/support/status_macros.h"
-#include "storage/sqlite/queries.h"
-#include "storage/sqlite/rows.h"
+#include "storage/sql/queries.h"
+#include "storage/sql/rows.h"
 
 namespace tessera::storage {
 namespace {
@@ -44,10 +45,10 @@ struct Part {
     rows.bind(static_cast<int>(kind)).bind(starting).bind(project);
     return rows;
   }
-  /// Tasks of a priority that became ready at or before `since_us`, oldest first; at most `limit`, -1: all.
-  Statement byAge(Database& database, int64_t priority, int64_t since_us, int limit) const {
+  /// Tasks of a priority that became ready at or before `since_us`, oldest first.
+  Statement byAge(Database& database, int64_t priority, int64_t since_us) const {
     Statement rows = bind(database.prepare(sql::kOldestReady));
-    rows.bind(priority).bind(since_us).bind(limit);
+    rows.bind(priority).bind(since_us);
     return rows;
   }
 };
@@ -112,12 +113,12 @@ struct Queue {
   /// Smaller is earlier: -priority, ticket, distance from the job's end, ready time, row.
   std::tuple<int64_t, int64_t, int, int64_t, int64_t> rank;
 
-  absl::StatusOr<bool> advance() {
-    absl::StatusOr<bool> row = rows.step();
-    if (row.ok() && *row) {
-      rank = {-rows.integer(1), rows.integer(2), stepsLeft(kind), rows.integer(3), rows.integer(4)};
-    }
-    return row;
+  /// After the last task, the row of the rank is 0, which is the row of no task.
+  absl::Status advance() {
+    TESSERA_ASSIGN_OR_RETURN(const bool row, rows.step());
+    rank = {};
+    if (row) rank = {-rows.integer(1), rows.integer(2), stepsLeft(kind), rows.integer(3), rows.integer(4)};
+    return absl::OkStatus();
   }
 };
 
@@ -126,24 +127,20 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
                                    int64_t priority) {
   std::vector<Queue> queues;
   const auto enter = [&](v1::TaskKind kind, Statement rows) {
-    Queue queue{kind, std::move(rows), {}};
-    queue.rows.bind(priority);
-    absl::StatusOr<bool> row = queue.advance();
-    if (row.ok() && *row) queues.push_back(std::move(queue));
-    return row.status();
+    rows.bind(priority).start();
+    queues.push_back({kind, std::move(rows), {}});
   };
-  absl::Status status;
   // With limits per project the queues are split by project, so that excluded tasks are never read.
   if (query.may_not_start) {
-    for (const Part& part : parts) status.Update(enter(part.kind, part.bind(database.prepare(sql::kReadyOfProject))));
+    for (const Part& part : parts) enter(part.kind, part.bind(database.prepare(sql::kReadyOfProject)));
   } else {
     for (const v1::TaskKind kind : query.kinds.empty() ? everyKind() : query.kinds) {
       Statement rows = database.prepare(sql::kReadyTasks);
       rows.bind(static_cast<int>(kind));
-      status.Update(enter(kind, std::move(rows)));
+      enter(kind, std::move(rows));
     }
   }
-  if (!status.ok()) return status;
+  for (Queue& queue : queues) TESSERA_RETURN_IF_ERROR(queue.advance());
   while (true) {
     Queue* first = nullptr;
     for (Queue& queue : queues) {
@@ -152,8 +149,7 @@ absl::StatusOr<v1::Task> firstFrom(Database& database, const QueueQuery& query, 
     if (first == nullptr) return absl::NotFoundError("there is no ready task of the requested kinds");
     absl::StatusOr<v1::Task> task = taskOf(database, first->rows);
     if (!task.ok() || accepts(query, *task)) return task;
-    TESSERA_ASSIGN_OR_RETURN(bool row, first->advance());
-    if (!row) std::get<4>(first->rank) = 0;  // row numbers start at 1; 0 marks an exhausted queue
+    TESSERA_RETURN_IF_ERROR(first->advance());
   }
 }
 
@@ -173,7 +169,7 @@ absl::StatusOr<int64_t> agedPriority(Database& database, const QueueQuery& query
     for (const auto [priority, ready_us] : oldest) {
       // Even the oldest task of this priority gains nothing, or not enough.
       if (ready_us > since_us || rank(priority, ready_us) <= best) continue;
-      Statement rows = part.byAge(database, priority, since_us, -1);
+      Statement rows = part.byAge(database, priority, since_us);
       while (refused < QueueQuery::kMaxAgedRejections) {
         TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
         // Rows are sorted by age, so later ones have aged less.
@@ -200,6 +196,21 @@ absl::StatusOr<v1::Task> nextReady(Database& database, const QueueQuery& query) 
   return aged == first->priority() ? first : firstFrom(database, query, parts, aged);
 }
 
+absl::StatusOr<v1::Task> claimReady(Database& database, const QueueQuery& query) {
+  if (!database.hasOtherWriters()) return nextReady(database, query);
+  std::set<std::string> locked_by_others;
+  QueueQuery free = query;
+  free.accept = [&](const v1::Task& task) { return !locked_by_others.contains(task.id()) && accepts(query, task); };
+  while (true) {
+    absl::StatusOr<v1::Task> task = nextReady(database, free);
+    if (!task.ok()) return task;
+    Statement lock = database.prepare(sql::kLockReadyTask);
+    TESSERA_ASSIGN_OR_RETURN(const bool own, lock.bind(task->id()).step());
+    if (own) return task;
+    locked_by_others.insert(task->id());
+  }
+}
+
 absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKind kind, int64_t since_us, int limit) {
   std::vector<Part> parts;
   TESSERA_RETURN_IF_ERROR(addPartsOf(database, kind, {}, parts));
@@ -208,10 +219,14 @@ absl::StatusOr<std::vector<v1::Task>> readyByAge(Database& database, v1::TaskKin
     TESSERA_ASSIGN_OR_RETURN(std::vector<Oldest> priorities, oldestOf(database, part, kAnyPriority));
     for (const auto [priority, ready_us] : priorities) {
       if (ready_us > since_us) continue;
-      absl::StatusOr<std::vector<v1::Task>> tasks = allTasks(database, part.byAge(database, priority, since_us, limit));
-      if (!tasks.ok()) return tasks;
       // Each part contributes at most `limit` tasks; the oldest of all are among them.
-      oldest.insert(oldest.end(), tasks->begin(), tasks->end());
+      Statement rows = part.byAge(database, priority, since_us);
+      for (int taken = 0; taken < limit; ++taken) {
+        TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
+        if (!row) break;
+        TESSERA_ASSIGN_OR_RETURN(v1::Task task, taskOf(database, rows));
+        oldest.push_back(std::move(task));
+      }
     }
   }
   std::sort(oldest.begin(), oldest.end(), [](const v1::Task& one, const v1::Task& other) {

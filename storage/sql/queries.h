@@ -1,7 +1,7 @@
 #pragma once
 
-/// All fixed statements of the SQLite store. They are data, so that a test can check the query plan of each: no read
-/// may scan a table or sort.
+/// All fixed statements of the SQL stores, in SQLite's dialect; storage/postgres/dialect.cpp has what differs in
+/// PostgreSQL's. They are data, so that a test can check the query plan of each: no read may scan a table or sort.
 namespace tessera::storage::sql {
 
 // Numbers of states in partial indices: jobs and actions QUEUED = 1, RUNNING = 2; tasks READY = 1, LEASED = 2. INDEXED
@@ -71,7 +71,9 @@ inline constexpr char kNextReadyPriority[] =
 inline constexpr char kOldestReady[] =
     "SELECT body, ready_time FROM tasks INDEXED BY tasks_ready_by_age WHERE state = 1 AND kind = ? AND starting = ? "
     "AND "
-    "project = ? AND priority = ? AND ready_time <= ? ORDER BY ready_time, rowid LIMIT ?";
+    "project = ? AND priority = ? AND ready_time <= ? ORDER BY ready_time, rowid";
+// For engines with several writers: locks a waiting task, unless another transaction has locked it.
+inline constexpr char kLockReadyTask[] = "SELECT 1 FROM task_queue WHERE id = ? AND state = 1 FOR UPDATE SKIP LOCKED";
 inline constexpr char kTaskRank[] = "SELECT state, priority FROM tasks WHERE id = ?";
 inline constexpr char kReadyFrom[] = "SELECT sum(ready) FROM queue_lengths WHERE priority >= ?";
 inline constexpr char kTurnOfClient[] = "SELECT turn FROM queue_turns WHERE priority = ? AND client = ?";
@@ -110,9 +112,9 @@ inline constexpr char kRowBlobBytes[] = "SELECT bytes FROM blob_bytes_total";
 inline constexpr char kBlobReference[] = "SELECT last_use FROM blob_holders WHERE project = ? AND sha256 = ?";
 // Matches the name as a blob, a hold and an artifact; the last three parameters are the numbers of these kinds.
 inline constexpr char kUsedBefore[] =
-    "SELECT ?5 FROM blobs WHERE sha256 = ?1 AND last_use < ?4 UNION ALL "
-    "SELECT ?6 FROM blob_holders WHERE project = ?2 AND sha256 = ?1 AND last_use < ?4 UNION ALL "
-    "SELECT ?7 FROM artifacts WHERE id = ?3 AND last_use < ?4";
+    "SELECT CAST(?5 AS INTEGER) FROM blobs WHERE sha256 = ?1 AND last_use < ?4 UNION ALL "
+    "SELECT CAST(?6 AS INTEGER) FROM blob_holders WHERE project = ?2 AND sha256 = ?1 AND last_use < ?4 UNION ALL "
+    "SELECT CAST(?7 AS INTEGER) FROM artifacts WHERE id = ?3 AND last_use < ?4";
 inline constexpr char kUsage[] = "SELECT project, queued, running, blobs, bytes FROM project_usage WHERE project = ?";
 inline constexpr char kUsages[] = "SELECT project, queued, running, blobs, bytes FROM project_usage ORDER BY project";
 
@@ -124,8 +126,8 @@ inline constexpr char kInsertJob[] =
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 // Counts a job that is inserted as QUEUED or RUNNING.
 inline constexpr char kCountLivingJob[] =
-    "INSERT INTO project_usage (project, queued, running) VALUES (?1, ?2 = 1, ?2 = 2) "
-    "ON CONFLICT (project) DO UPDATE SET queued = queued + (?2 = 1), running = running + (?2 = 2)";
+    "INSERT INTO project_usage (project, queued, running) VALUES (?, ?, ?) ON CONFLICT (project) DO UPDATE SET "
+    "queued = project_usage.queued + excluded.queued, running = project_usage.running + excluded.running";
 inline constexpr char kUpdateJob[] =
     "UPDATE jobs SET state = ?, kind = ?, target = ?, name = ?, action_key = ?, cached = ?, priority = ?, "
     "create_time = ?, end_time = ?, queue_deadline = ?, deadline = ?, body = ? WHERE id = ?";
@@ -149,17 +151,18 @@ inline constexpr char kPutTask[] =
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET key = excluded.key, state = excluded.state, kind = excluded.kind, "
     "priority = excluded.priority, turn = excluded.turn, ready_time = excluded.ready_time, worker = excluded.worker, "
-    "starting = min(starting, excluded.starting), body = excluded.body";
+    "starting = CASE WHEN excluded.starting < tasks.starting THEN excluded.starting ELSE tasks.starting END, "
+    "body = excluded.body";
 inline constexpr char kPutTaskPart[] =
     "INSERT INTO task_parts (task_id, part, body) VALUES (?, ?, ?) ON CONFLICT (task_id, part) DO UPDATE SET "
-    "body = excluded.body WHERE body <> excluded.body";
+    "body = excluded.body WHERE task_parts.body <> excluded.body";
 inline constexpr char kEraseTaskPart[] = "DELETE FROM task_parts WHERE task_id = ? AND part = ?";
 inline constexpr char kPutTurn[] =
     "INSERT INTO queue_turns (priority, client, turn) VALUES (?, ?, ?) ON CONFLICT (priority, client) DO UPDATE SET "
     "turn = excluded.turn";
 inline constexpr char kPutServed[] =
     "INSERT INTO queue_heads (priority, turn) VALUES (?, ?) ON CONFLICT (priority) DO UPDATE SET turn = excluded.turn "
-    "WHERE excluded.turn > turn";
+    "WHERE excluded.turn > queue_heads.turn";
 inline constexpr char kForgetTurns[] = "DELETE FROM queue_turns WHERE priority = ? AND turn <= ?";
 inline constexpr char kLinkTask[] =
     "INSERT INTO action_tasks (action_id, task_id) VALUES (?, ?) ON CONFLICT (action_id, task_id) DO NOTHING";
@@ -177,7 +180,7 @@ inline constexpr char kPutArtifact[] =
 inline constexpr char kPutArtifactKey[] =
     "INSERT INTO artifact_keys (action_key, artifact_id, create_time) VALUES (?, ?, ?) "
     "ON CONFLICT (action_key) DO UPDATE SET artifact_id = excluded.artifact_id, create_time = excluded.create_time "
-    "WHERE excluded.create_time >= create_time";
+    "WHERE excluded.create_time >= artifact_keys.create_time";
 inline constexpr char kPutRecord[] =
     "INSERT INTO records (id, workload, summary, operators, target, chip, host, job, artifact, mode, method, outcome, "
     "validation, threads, trial, median_ms, speed, create_time, project, failed, content, body) "
@@ -199,7 +202,7 @@ inline constexpr char kPutWorker[] =
     "compiler_version = excluded.compiler_version, last_seen_time = excluded.last_seen_time, body = excluded.body";
 inline constexpr char kPutBlob[] =
     "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size, lost = 0 "
-    "WHERE size <> excluded.size OR lost <> 0";
+    "WHERE blobs.size <> excluded.size OR blobs.lost <> 0";
 inline constexpr char kLoseBlob[] = "UPDATE blobs SET lost = 1 WHERE sha256 = ? AND lost = 0";
 inline constexpr char kPutBlobBytes[] =
     "INSERT INTO blob_bytes (sha256, size, time_s, bytes) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM "
@@ -207,7 +210,7 @@ inline constexpr char kPutBlobBytes[] =
 inline constexpr char kEraseBlobBytes[] = "DELETE FROM blob_bytes WHERE sha256 = ?";
 inline constexpr char kPutHold[] =
     "INSERT INTO blob_holders (project, sha256, size, last_use) VALUES (?, ?, ?, ?) ON CONFLICT (project, sha256) DO "
-    "UPDATE SET last_use = excluded.last_use WHERE excluded.last_use > last_use";
+    "UPDATE SET last_use = excluded.last_use WHERE excluded.last_use > blob_holders.last_use";
 inline constexpr char kPutToken[] =
     "INSERT INTO tokens (id, sha256, body) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET sha256 = excluded.sha256, "
     "body = excluded.body";

@@ -6,9 +6,9 @@ namespace tessera::storage {
 
 class Database;
 
-/// Nested parts of a connection's transaction that can be rolled back alone. SQLite copies each page that changes
-/// within a savepoint. Therefore a savepoint is opened only at the first write of a part, and not for a last write,
-/// since SQLite undoes a failed statement by itself.
+/// Nested parts of a connection's transaction that can be rolled back alone. A savepoint has a cost: SQLite copies each
+/// page that changes within it, PostgreSQL gives it a transaction id. Therefore it is opened only at the first write of
+/// a part, and in SQLite not for a last write, since SQLite undoes a failed statement by itself.
 class Savepoints {
  public:
   explicit Savepoints(Database& database) : database_(database) {}
@@ -31,7 +31,7 @@ class Savepoints {
 
   Database& database_;
   int begun_ = 0;
-  int open_ = 0;  ///< number of parts, from the outermost, that have a savepoint in SQLite
+  int open_ = 0;  ///< number of parts, from the outermost, that have a savepoint in the database
   LastWrite last_write_ = LastWrite::kNotYet;
 };
 

@@ -1,4 +1,4 @@
-#include "storage/sqlite/transaction.h"
+#include "storage/sql/transaction.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,9 @@
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
 #include "storage/columns.h"
-#include "storage/sqlite/queries.h"
-#include "storage/sqlite/rows.h"
+#include "storage/sql/queries.h"
+#include "storage/sql/queue.h"
+#include "storage/sql/rows.h"
 #include "storage/stored_key.h"
 
 namespace tessera::storage {
@@ -47,8 +48,8 @@ absl::Status needId(const std::string& id, const char* field) {
 
 }  // namespace
 
-absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string& request_hash,
-                                          const std::string& action_id) {
+absl::Status SqlTransaction::insertJob(const v1::Job& job, const std::string& request_hash,
+                                       const std::string& action_id) {
   TESSERA_RETURN_IF_ERROR(needId(job.id(), "Job.id"));
   Statement insert = database_.prepare(sql::kInsertJob);
   insert.bind(job.id()).bind(job.request_id()).bind(request_hash);
@@ -59,10 +60,14 @@ absl::Status SqliteTransaction::insertJob(const v1::Job& job, const std::string&
   }
   absl::Status status = bindColumns(insert, job).bind(projectOf(job)).bind(labelsText(job)).run();
   if (!status.ok() || (job.state() != v1::Job::QUEUED && job.state() != v1::Job::RUNNING)) return status;
-  return database_.prepare(sql::kCountLivingJob).bind(projectOf(job)).bind(job.state()).run();
+  return database_.prepare(sql::kCountLivingJob)
+      .bind(projectOf(job))
+      .bind(job.state() == v1::Job::QUEUED)
+      .bind(job.state() == v1::Job::RUNNING)
+      .run();
 }
 
-absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
+absl::Status SqlTransaction::updateJob(const v1::Job& job) {
   Statement update = database_.prepare(sql::kUpdateJob);
   absl::Status status = bindColumns(update, job).bind(job.id()).run();
   if (status.ok() && database_.changes() == 0) {
@@ -71,9 +76,10 @@ absl::Status SqliteTransaction::updateJob(const v1::Job& job) {
   return status;
 }
 
-absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
+absl::StatusOr<int64_t> SqlTransaction::appendEvent(v1::JobEvent event) {
   Statement last = database_.prepare(sql::kLastSequence);
-  TESSERA_RETURN_IF_ERROR(last.bind(event.job_id()).step().status());
+  TESSERA_ASSIGN_OR_RETURN(const bool row, last.bind(event.job_id()).step());
+  if (!row) return absl::NotFoundError(absl::StrCat("there is no job \"", event.job_id(), "\" to append an event to"));
   const int64_t sequence = last.integer(0) + 1;  // max() of no rows is NULL, which reads as 0
   event.set_sequence(sequence);
   absl::Status status = put(database_, sql::kInsertEvent, event, event.job_id(), sequence);
@@ -85,7 +91,7 @@ absl::StatusOr<int64_t> SqliteTransaction::appendEvent(v1::JobEvent event) {
   return sequence;
 }
 
-absl::Status SqliteTransaction::putAction(const v1::Action& action) {
+absl::Status SqlTransaction::putAction(const v1::Action& action) {
   TESSERA_RETURN_IF_ERROR(needId(action.id(), "Action.id"));
   const auto write = [&](const char* sql) {
     return put(database_, sql, action, action.id(), action.key(), action.state(), action.create_time_us());
@@ -105,21 +111,21 @@ absl::Status SqliteTransaction::putAction(const v1::Action& action) {
   return status;
 }
 
-absl::Status SqliteTransaction::appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) {
+absl::Status SqlTransaction::appendToSearch(const std::string& search_id, const v1::SearchEntry& entry) {
   Statement last = database_.prepare(sql::kLastEntry);
   TESSERA_RETURN_IF_ERROR(last.bind(search_id).step().status());
   return put(database_, sql::kAppendEntry, entry, search_id, last.integer(0) + 1);
 }
 
-absl::Status SqliteTransaction::putRollout(const v1::ArtifactRollout& series) {
+absl::Status SqlTransaction::putRollout(const v1::ArtifactRollout& series) {
   return put(database_, sql::kPutSeries, series, series.job_id());
 }
 
-absl::Status SqliteTransaction::putVersion(const v1::ArtifactVersion& version) {
+absl::Status SqlTransaction::putVersion(const v1::ArtifactVersion& version) {
   return put(database_, sql::kPutVersion, version, version.job_id(), version.number());
 }
 
-absl::Status SqliteTransaction::putTask(const v1::Task& task) {
+absl::Status SqlTransaction::putTask(const v1::Task& task) {
   TESSERA_RETURN_IF_ERROR(needId(task.id(), "Task.id"));
   // Store the constant parts separately, so that a heartbeat rewrites only the small row.
   v1::Task row = task, spec, result;
@@ -141,7 +147,11 @@ absl::Status SqliteTransaction::putTask(const v1::Task& task) {
   return status;
 }
 
-absl::StatusOr<int64_t> SqliteTransaction::nextTicket(int priority, const std::string& client) {
+absl::StatusOr<v1::Task> SqlTransaction::claimReadyTask(const QueueQuery& query) {
+  return claimReady(database_, query);
+}
+
+absl::StatusOr<int64_t> SqlTransaction::nextTicket(int priority, const std::string& client) {
   int64_t turn = 0;
   Statement served = database_.prepare(sql::kTurnServed);
   absl::StatusOr<bool> row = served.bind(priority).step();
@@ -154,36 +164,36 @@ absl::StatusOr<int64_t> SqliteTransaction::nextTicket(int priority, const std::s
   return turn + 1;
 }
 
-absl::StatusOr<int64_t> SqliteTransaction::takeTicket(int priority, const std::string& client) {
+absl::StatusOr<int64_t> SqlTransaction::takeTicket(int priority, const std::string& client) {
   absl::StatusOr<int64_t> turn = nextTicket(priority, client);
   if (!turn.ok()) return turn;
   TESSERA_RETURN_IF_ERROR(database_.prepare(sql::kPutTurn).bind(priority).bind(client).bind(*turn).run());
   return turn;
 }
 
-absl::Status SqliteTransaction::ticketServed(int priority, int64_t turn) {
+absl::Status SqlTransaction::ticketServed(int priority, int64_t turn) {
   absl::Status status = database_.prepare(sql::kPutServed).bind(priority).bind(turn).run();
   // Forget clients whose tickets are not ahead of the head; their next ticket starts at the head.
   if (status.ok()) status = database_.prepare(sql::kForgetTurns).bind(priority).bind(turn).run();
   return status;
 }
 
-absl::Status SqliteTransaction::linkTask(const std::string& action_id, const std::string& task_id) {
+absl::Status SqlTransaction::linkTask(const std::string& action_id, const std::string& task_id) {
   return database_.prepare(sql::kLinkTask).bind(action_id).bind(task_id).run();
 }
 
-absl::Status SqliteTransaction::putObject(const std::string& build_key, const v1::Digest& object) {
+absl::Status SqlTransaction::putObject(const std::string& build_key, const v1::Digest& object) {
   TESSERA_RETURN_IF_ERROR(needId(build_key, "build_key"));
   return database_.prepare(sql::kPutObject).bind(build_key).bind(object.sha256()).bind(object.size_bytes()).run();
 }
 
-absl::Status SqliteTransaction::putReproduction(const std::string& key, const v1::Reproduction& reproduction) {
+absl::Status SqlTransaction::putReproduction(const std::string& key, const v1::Reproduction& reproduction) {
   TESSERA_RETURN_IF_ERROR(needId(key, "key"));
   const std::string object = reproduction.witnesses().empty() ? "" : reproduction.witnesses(0).object().sha256();
   return put(database_, sql::kPutReproduction, reproduction, key, object);
 }
 
-absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
+absl::Status SqlTransaction::putArtifact(const v1::Artifact& artifact) {
   TESSERA_RETURN_IF_ERROR(needId(artifact.id(), "Artifact.id"));
   const std::string project = projectOf(artifact), key = storedKey(project, artifact.id());
   absl::Status status = put(database_, sql::kPutArtifact, artifact, key, artifact.id(), artifact.manifest().name(),
@@ -197,19 +207,19 @@ absl::Status SqliteTransaction::putArtifact(const v1::Artifact& artifact) {
       .run();
 }
 
-absl::Status SqliteTransaction::putTarget(const std::string& project, const v1::Target& target) {
+absl::Status SqlTransaction::putTarget(const std::string& project, const v1::Target& target) {
   TESSERA_RETURN_IF_ERROR(needId(target.name(), "Target.name"));
   return put(database_, sql::kPutTarget, target, storedKey(project, target.name()), target.name(), target.summary(),
              target.family(), project);
 }
 
-absl::Status SqliteTransaction::putWorker(const v1::Worker& worker) {
+absl::Status SqlTransaction::putWorker(const v1::Worker& worker) {
   TESSERA_RETURN_IF_ERROR(needId(worker.id(), "Worker.id"));
   return put(database_, sql::kPutWorker, worker, worker.id(), worker.state(), worker.host().hostname(),
              worker.compiler_version(), worker.last_seen_us());
 }
 
-absl::Status SqliteTransaction::putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) {
+absl::Status SqlTransaction::putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) {
   if (!isSha256(digest.sha256())) {
     return absl::InvalidArgumentError(
         absl::StrCat("Digest.sha256: found \"", digest.sha256(), "\"; accepted: 64 lower-case hexadecimal digits"));
@@ -224,11 +234,11 @@ absl::Status SqliteTransaction::putBlob(const v1::Digest& digest, const std::str
       .run();
 }
 
-absl::Status SqliteTransaction::markBlobLost(const std::string& sha256) {
+absl::Status SqlTransaction::markBlobLost(const std::string& sha256) {
   return database_.prepare(sql::kLoseBlob).bind(sha256).run();
 }
 
-absl::Status SqliteTransaction::putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) {
+absl::Status SqlTransaction::putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) {
   return database_.prepare(sql::kPutBlobBytes)
       .bind(sha256)
       .bind(static_cast<int64_t>(bytes.size()))
@@ -237,11 +247,11 @@ absl::Status SqliteTransaction::putBlobBytes(const std::string& sha256, std::str
       .run();
 }
 
-absl::Status SqliteTransaction::eraseBlobBytes(const std::string& sha256) {
+absl::Status SqlTransaction::eraseBlobBytes(const std::string& sha256) {
   return database_.prepare(sql::kEraseBlobBytes).bind(sha256).run();
 }
 
-absl::Status SqliteTransaction::putToken(const StoredToken& token) {
+absl::Status SqlTransaction::putToken(const StoredToken& token) {
   TESSERA_RETURN_IF_ERROR(needId(token.token.id(), "AccessToken.id"));
   return put(database_, sql::kPutToken, token.token, token.token.id(), token.sha256);
 }

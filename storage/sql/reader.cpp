@@ -1,4 +1,4 @@
-#include "storage/sqlite/reader.h"
+#include "storage/sql/reader.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,9 +7,9 @@
 
 #include "proto/support/status_macros.h"
 #include "storage/entity.h"
-#include "storage/sqlite/queries.h"
-#include "storage/sqlite/queue.h"
-#include "storage/sqlite/rows.h"
+#include "storage/sql/queries.h"
+#include "storage/sql/queue.h"
+#include "storage/sql/rows.h"
 #include "storage/stored_key.h"
 
 namespace tessera::storage {
@@ -53,78 +53,78 @@ std::string quoted(const char* entity, const std::string& id) { return absl::Str
 }  // namespace
 
 template <typename Interface>
-absl::StatusOr<v1::Job> SqliteReader<Interface>::getJob(const std::string& id) {
+absl::StatusOr<v1::Job> SqlReader<Interface>::getJob(const std::string& id) {
   return oneMessage<v1::Job>(std::move(database_.prepare(sql::kJob).bind(id)), quoted("job", id));
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Job> SqliteReader<Interface>::getJobByRequestId(const std::string& project,
-                                                                   const std::string& request_id) {
+absl::StatusOr<v1::Job> SqlReader<Interface>::getJobByRequestId(const std::string& project,
+                                                                const std::string& request_id) {
   return oneMessage<v1::Job>(std::move(database_.prepare(sql::kJobByRequest).bind(project).bind(request_id)),
                              quoted("job of request", request_id));
 }
 
 template <typename Interface>
-absl::StatusOr<std::string> SqliteReader<Interface>::getRequestHash(const std::string& job_id) {
+absl::StatusOr<std::string> SqlReader<Interface>::getRequestHash(const std::string& job_id) {
   return oneText(std::move(database_.prepare(sql::kRequestHash).bind(job_id)), quoted("job", job_id));
 }
 
 template <typename Interface>
-absl::StatusOr<std::string> SqliteReader<Interface>::getActionOfJob(const std::string& job_id) {
+absl::StatusOr<std::string> SqlReader<Interface>::getActionOfJob(const std::string& job_id) {
   return oneText(std::move(database_.prepare(sql::kActionOfJob).bind(job_id)), quoted("job", job_id));
 }
 
 template <typename Interface>
-absl::StatusOr<Page<v1::Job>> SqliteReader<Interface>::listJobs(const ListQuery& query) {
+absl::StatusOr<Page<v1::Job>> SqlReader<Interface>::listJobs(const ListQuery& query) {
   return pageOf<v1::Job>(database_, token_key_, jobEntity(), query);
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Job>> SqliteReader<Interface>::liveJobsOfAction(const std::string& action_id) {
+absl::StatusOr<std::vector<v1::Job>> SqlReader<Interface>::liveJobsOfAction(const std::string& action_id) {
   return allMessages<v1::Job>(std::move(database_.prepare(sql::kLivingJobsOfAction).bind(action_id)));
 }
 
 template <typename Interface>
-absl::StatusOr<std::string> SqliteReader<Interface>::firstLiveJobOfAction(const std::string& action_id) {
+absl::StatusOr<std::string> SqlReader<Interface>::firstLiveJobOfAction(const std::string& action_id) {
   return oneText(std::move(database_.prepare(sql::kFirstLivingJobOfAction).bind(action_id)),
                  quoted("living job of action", action_id));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::jobsPastQueueDeadline(int64_t now_us) {
+absl::StatusOr<std::vector<std::string>> SqlReader<Interface>::jobsPastQueueDeadline(int64_t now_us) {
   return texts(std::move(database_.prepare(sql::kJobsPastQueueDeadline).bind(now_us)));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::jobsPastDeadline(int64_t now_us) {
+absl::StatusOr<std::vector<std::string>> SqlReader<Interface>::jobsPastDeadline(int64_t now_us) {
   return texts(std::move(database_.prepare(sql::kJobsPastDeadline).bind(now_us)));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::JobEvent>> SqliteReader<Interface>::eventsAfter(const std::string& job_id,
-                                                                               int64_t cursor, int limit) {
+absl::StatusOr<std::vector<v1::JobEvent>> SqlReader<Interface>::eventsAfter(const std::string& job_id, int64_t cursor,
+                                                                            int limit) {
   return allMessages<v1::JobEvent>(
       std::move(database_.prepare(sql::kEventsAfter).bind(job_id).bind(cursor).bind(std::max(limit, 0))));
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Action> SqliteReader<Interface>::getAction(const std::string& id) {
+absl::StatusOr<v1::Action> SqlReader<Interface>::getAction(const std::string& id) {
   return oneMessage<v1::Action>(std::move(database_.prepare(sql::kAction).bind(id)), quoted("action", id));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::liveActionsByKey(const std::string& key) {
+absl::StatusOr<std::vector<v1::Action>> SqlReader<Interface>::liveActionsByKey(const std::string& key) {
   return allMessages<v1::Action>(std::move(database_.prepare(sql::kLivingActionsByKey).bind(key)));
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Artifact> SqliteReader<Interface>::artifactByKey(const std::string& key) {
+absl::StatusOr<v1::Artifact> SqlReader<Interface>::artifactByKey(const std::string& key) {
   return oneMessage<v1::Artifact>(std::move(database_.prepare(sql::kArtifactByKey).bind(key)),
                                   quoted("artifact with key", key));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
+absl::StatusOr<std::vector<v1::Action>> SqlReader<Interface>::nearestActions(
     const std::string& project, const std::vector<v1::KeyComponent>& components, int limit) {
   // All actions share some components, such as the compiler's hash. Candidates are the newest actions of each
   // component; those with the most shared components come first.
@@ -163,46 +163,46 @@ absl::StatusOr<std::vector<v1::Action>> SqliteReader<Interface>::nearestActions(
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::SearchEntry>> SqliteReader<Interface>::searchLog(const std::string& search_id) {
+absl::StatusOr<std::vector<v1::SearchEntry>> SqlReader<Interface>::searchLog(const std::string& search_id) {
   return allMessages<v1::SearchEntry>(std::move(database_.prepare(sql::kSearchLog).bind(search_id)));
 }
 
 template <typename Interface>
-absl::StatusOr<v1::ArtifactRollout> SqliteReader<Interface>::getRollout(const std::string& job_id) {
+absl::StatusOr<v1::ArtifactRollout> SqlReader<Interface>::getRollout(const std::string& job_id) {
   return oneMessage<v1::ArtifactRollout>(std::move(database_.prepare(sql::kSeries).bind(job_id)),
                                          quoted("artifact of tune job", job_id));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::ArtifactVersion>> SqliteReader<Interface>::versionsAfter(const std::string& job_id,
-                                                                                        int64_t cursor, int limit) {
+absl::StatusOr<std::vector<v1::ArtifactVersion>> SqlReader<Interface>::versionsAfter(const std::string& job_id,
+                                                                                     int64_t cursor, int limit) {
   return allMessages<v1::ArtifactVersion>(
       std::move(database_.prepare(sql::kVersionsAfter).bind(job_id).bind(cursor).bind(std::max(limit, 0))));
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Task> SqliteReader<Interface>::getTask(const std::string& id) {
+absl::StatusOr<v1::Task> SqlReader<Interface>::getTask(const std::string& id) {
   return oneTask(database_, std::move(database_.prepare(sql::kTask).bind(id)), quoted("task", id));
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Task> SqliteReader<Interface>::liveTaskByKey(const std::string& key) {
+absl::StatusOr<v1::Task> SqlReader<Interface>::liveTaskByKey(const std::string& key) {
   return oneTask(database_, std::move(database_.prepare(sql::kLivingTaskByKey).bind(key)),
                  quoted("living task with key", key));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<std::string>> SqliteReader<Interface>::actionsOfTask(const std::string& task_id) {
+absl::StatusOr<std::vector<std::string>> SqlReader<Interface>::actionsOfTask(const std::string& task_id) {
   return texts(std::move(database_.prepare(sql::kActionsOfTask).bind(task_id)));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::tasksOfAction(const std::string& action_id) {
+absl::StatusOr<std::vector<v1::Task>> SqlReader<Interface>::tasksOfAction(const std::string& action_id) {
   return allTasks(database_, std::move(database_.prepare(sql::kTasksOfAction).bind(action_id)));
 }
 
 template <typename Interface>
-absl::StatusOr<LiveJobs> SqliteReader<Interface>::liveJobsOfTask(const std::string& task_id, int most) {
+absl::StatusOr<LiveJobs> SqlReader<Interface>::liveJobsOfTask(const std::string& task_id, int most) {
   TESSERA_ASSIGN_OR_RETURN(int64_t all, count(std::move(database_.prepare(sql::kLivingJobCountOfTask).bind(task_id))));
   TESSERA_ASSIGN_OR_RETURN(
       std::vector<std::string> first,
@@ -211,18 +211,17 @@ absl::StatusOr<LiveJobs> SqliteReader<Interface>::liveJobsOfTask(const std::stri
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Task> SqliteReader<Interface>::nextReadyTask(const QueueQuery& query) {
+absl::StatusOr<v1::Task> SqlReader<Interface>::nextReadyTask(const QueueQuery& query) {
   return nextReady(database_, query);
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::readySince(v1::TaskKind kind, int64_t since_us,
-                                                                          int limit) {
+absl::StatusOr<std::vector<v1::Task>> SqlReader<Interface>::readySince(v1::TaskKind kind, int64_t since_us, int limit) {
   return readyByAge(database_, kind, since_us, std::max(limit, 0));
 }
 
 template <typename Interface>
-absl::StatusOr<int> SqliteReader<Interface>::queuePosition(const std::string& task_id) {
+absl::StatusOr<int> SqlReader<Interface>::queuePosition(const std::string& task_id) {
   Statement task = database_.prepare(sql::kTaskRank);
   TESSERA_ASSIGN_OR_RETURN(bool row, task.bind(task_id).step());
   if (!row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("task", task_id)));
@@ -234,29 +233,29 @@ absl::StatusOr<int> SqliteReader<Interface>::queuePosition(const std::string& ta
 }
 
 template <typename Interface>
-absl::StatusOr<int64_t> SqliteReader<Interface>::queueLength() {
+absl::StatusOr<int64_t> SqlReader<Interface>::queueLength() {
   return count(std::move(database_.prepare(sql::kReadyFrom).bind(std::numeric_limits<int>::min())));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<v1::Task>> SqliteReader<Interface>::leasedTasks() {
+absl::StatusOr<std::vector<v1::Task>> SqlReader<Interface>::leasedTasks() {
   return allTasks(database_, database_.prepare(sql::kLeasedTasks));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<QueueDepth>> SqliteReader<Interface>::queueDepths() {
+absl::StatusOr<std::vector<QueueDepth>> SqlReader<Interface>::queueDepths() {
   return depths(database_);
 }
 
 template <typename Interface>
-absl::StatusOr<BlobTotals> SqliteReader<Interface>::blobTotals() {
+absl::StatusOr<BlobTotals> SqlReader<Interface>::blobTotals() {
   Statement totals = database_.prepare(sql::kBlobTotals);
   if (absl::StatusOr<bool> row = totals.step(); !row.ok()) return row.status();
   return BlobTotals{totals.integer(0), totals.integer(1)};
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Digest> SqliteReader<Interface>::getObject(const std::string& build_key) {
+absl::StatusOr<v1::Digest> SqlReader<Interface>::getObject(const std::string& build_key) {
   Statement object = database_.prepare(sql::kObject);
   TESSERA_ASSIGN_OR_RETURN(bool row, object.bind(build_key).step());
   if (!row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("object with build key", build_key)));
@@ -267,35 +266,35 @@ absl::StatusOr<v1::Digest> SqliteReader<Interface>::getObject(const std::string&
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Reproduction> SqliteReader<Interface>::getReproduction(const std::string& key) {
+absl::StatusOr<v1::Reproduction> SqlReader<Interface>::getReproduction(const std::string& key) {
   return oneMessage<v1::Reproduction>(std::move(database_.prepare(sql::kReproduction).bind(key)),
                                       quoted("reproduction", key));
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Artifact> SqliteReader<Interface>::getArtifact(const std::string& project, const std::string& id) {
+absl::StatusOr<v1::Artifact> SqlReader<Interface>::getArtifact(const std::string& project, const std::string& id) {
   return oneMessage<v1::Artifact>(std::move(database_.prepare(sql::kArtifact).bind(storedKey(project, id))),
                                   quoted("artifact", id));
 }
 
 template <typename Interface>
-absl::StatusOr<Page<v1::Artifact>> SqliteReader<Interface>::listArtifacts(const ListQuery& query) {
+absl::StatusOr<Page<v1::Artifact>> SqlReader<Interface>::listArtifacts(const ListQuery& query) {
   return pageOf<v1::Artifact>(database_, token_key_, artifactEntity(), query);
 }
 
 template <typename Interface>
-absl::StatusOr<Page<v1::TuningRecord>> SqliteReader<Interface>::listRecords(const ListQuery& query) {
+absl::StatusOr<Page<v1::TuningRecord>> SqlReader<Interface>::listRecords(const ListQuery& query) {
   return pageOf<v1::TuningRecord>(database_, token_key_, recordEntity(), query);
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Target> SqliteReader<Interface>::getTarget(const std::string& project, const std::string& name) {
+absl::StatusOr<v1::Target> SqlReader<Interface>::getTarget(const std::string& project, const std::string& name) {
   return oneMessage<v1::Target>(std::move(database_.prepare(sql::kTarget).bind(storedKey(project, name)).bind(project)),
                                 quoted("target", name));
 }
 
 template <typename Interface>
-absl::StatusOr<Page<StoredTarget>> SqliteReader<Interface>::listTargets(const ListQuery& query) {
+absl::StatusOr<Page<StoredTarget>> SqlReader<Interface>::listTargets(const ListQuery& query) {
   // Every order includes the project, so it is a column of every row.
   const auto read = [](const Statement& row, const ListPlan& plan) -> absl::StatusOr<StoredTarget> {
     TESSERA_ASSIGN_OR_RETURN(v1::Target target, messageOf<v1::Target>(row));
@@ -307,28 +306,28 @@ absl::StatusOr<Page<StoredTarget>> SqliteReader<Interface>::listTargets(const Li
 }
 
 template <typename Interface>
-absl::StatusOr<v1::Worker> SqliteReader<Interface>::getWorker(const std::string& id) {
+absl::StatusOr<v1::Worker> SqlReader<Interface>::getWorker(const std::string& id) {
   return oneMessage<v1::Worker>(std::move(database_.prepare(sql::kWorker).bind(id)), quoted("worker", id));
 }
 
 template <typename Interface>
-absl::StatusOr<Page<v1::Worker>> SqliteReader<Interface>::listWorkers(const ListQuery& query) {
+absl::StatusOr<Page<v1::Worker>> SqlReader<Interface>::listWorkers(const ListQuery& query) {
   return pageOf<v1::Worker>(database_, token_key_, workerEntity(), query);
 }
 
 template <typename Interface>
-absl::StatusOr<Page<v1::Task>> SqliteReader<Interface>::listTasks(const ListQuery& query) {
+absl::StatusOr<Page<v1::Task>> SqlReader<Interface>::listTasks(const ListQuery& query) {
   return pageOf<v1::Task>(database_, token_key_, taskEntity(), query,
                           [this](const Statement& row, const ListPlan&) { return taskOf(database_, row); });
 }
 
 template <typename Interface>
-absl::StatusOr<bool> SqliteReader<Interface>::hasBlob(const std::string& sha256) {
+absl::StatusOr<bool> SqlReader<Interface>::hasBlob(const std::string& sha256) {
   return database_.prepare(sql::kBlobSize).bind(sha256).step();
 }
 
 template <typename Interface>
-absl::StatusOr<int64_t> SqliteReader<Interface>::blobSize(const std::string& sha256) {
+absl::StatusOr<int64_t> SqlReader<Interface>::blobSize(const std::string& sha256) {
   Statement size = database_.prepare(sql::kBlobSize);
   TESSERA_ASSIGN_OR_RETURN(bool row, size.bind(sha256).step());
   if (!row) return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
@@ -336,12 +335,12 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::blobSize(const std::string& sha
 }
 
 template <typename Interface>
-absl::StatusOr<std::string> SqliteReader<Interface>::blobBytes(const std::string& sha256) {
+absl::StatusOr<std::string> SqlReader<Interface>::blobBytes(const std::string& sha256) {
   return oneText(std::move(database_.prepare(sql::kBlobBytes).bind(sha256)), quoted("row of bytes of blob", sha256));
 }
 
 template <typename Interface>
-absl::StatusOr<int64_t> SqliteReader<Interface>::blobBytesSize(const std::string& sha256) {
+absl::StatusOr<int64_t> SqlReader<Interface>::blobBytesSize(const std::string& sha256) {
   Statement size = database_.prepare(sql::kBlobBytesSize);
   TESSERA_ASSIGN_OR_RETURN(bool row, size.bind(sha256).step());
   if (!row) return absl::NotFoundError(absl::StrCat("there is no ", quoted("row of bytes of blob", sha256)));
@@ -349,7 +348,7 @@ absl::StatusOr<int64_t> SqliteReader<Interface>::blobBytesSize(const std::string
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<RowBlob>> SqliteReader<Interface>::rowBlobsAfter(const std::string& sha256, int limit) {
+absl::StatusOr<std::vector<RowBlob>> SqlReader<Interface>::rowBlobsAfter(const std::string& sha256, int limit) {
   std::vector<RowBlob> found;
   Statement rows = database_.prepare(sql::kRowBlobsAfter);
   rows.bind(sha256).bind(limit);
@@ -361,28 +360,28 @@ absl::StatusOr<std::vector<RowBlob>> SqliteReader<Interface>::rowBlobsAfter(cons
 }
 
 template <typename Interface>
-absl::StatusOr<int64_t> SqliteReader<Interface>::rowBlobBytes() {
+absl::StatusOr<int64_t> SqlReader<Interface>::rowBlobBytes() {
   return count(database_.prepare(sql::kRowBlobBytes));
 }
 
 template <typename Interface>
-absl::StatusOr<bool> SqliteReader<Interface>::mayReadBlob(const std::string& project, const std::string& sha256) {
+absl::StatusOr<bool> SqlReader<Interface>::mayReadBlob(const std::string& project, const std::string& sha256) {
   return database_.prepare(sql::kBlobReference).bind(project).bind(sha256).step();
 }
 
 template <typename Interface>
-absl::StatusOr<Usage> SqliteReader<Interface>::usageOf(const std::string& project) {
+absl::StatusOr<Usage> SqlReader<Interface>::usageOf(const std::string& project) {
   TESSERA_ASSIGN_OR_RETURN(std::vector<Usage> found, usagesOf(std::move(database_.prepare(sql::kUsage).bind(project))));
   return found.empty() ? Usage{project} : found.front();
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<Usage>> SqliteReader<Interface>::usages() {
+absl::StatusOr<std::vector<Usage>> SqlReader<Interface>::usages() {
   return usagesOf(database_.prepare(sql::kUsages));
 }
 
 template <typename Interface>
-absl::StatusOr<std::vector<StoredToken>> SqliteReader<Interface>::tokens() {
+absl::StatusOr<std::vector<StoredToken>> SqlReader<Interface>::tokens() {
   std::vector<StoredToken> found;
   Statement statement = database_.prepare(sql::kTokens);
   while (true) {
@@ -393,7 +392,7 @@ absl::StatusOr<std::vector<StoredToken>> SqliteReader<Interface>::tokens() {
   }
 }
 
-template class SqliteReader<Reader>;
-template class SqliteReader<Transaction>;
+template class SqlReader<Reader>;
+template class SqlReader<Transaction>;
 
 }  // namespace tessera::storage
