@@ -5,27 +5,29 @@ A test in passing.txt must pass. others.txt lists the rest with reasons. A test 
 UNSUPPORTED_OPERATOR, or whose data does not fit its model, counts as skipped. A wrong result, a crash or any other
 failure counts as failed, listed or not, unless others.txt marks it as `known`. README.md counts both, by suite and by
 kind of reason; a wrong count fails. --update rewrites the lists and the counts; it never removes a test from
-passing.txt. --only REGEX selects. --data FOLDER takes the tests of another release: onnx/backend/test/data of ONNX's
-sources. All of them must pass, except those in newest.txt; releases newer than the one in README.md may have others.
+passing.txt. --data FOLDER takes the tests of another release: onnx/backend/test/data of ONNX's sources. All of them must
+pass, except those in newest.txt; releases newer than the one in README.md may have others.
 """
-# suite: timeout=1500
 
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
 import sys
-import time
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1]))  # where this file is a program
 
+from checks import check, check_equal
 from conformance import onnx_data
 from e2e.tessera_e2e import Service
-from suite import check, check_equal
+
+pytestmark = pytest.mark.service(workers=os.cpu_count())
 
 PASSING = pathlib.Path(__file__).with_name("passing.txt")
 OTHERS = pathlib.Path(__file__).with_name("others.txt")
@@ -98,12 +100,23 @@ def short(message):
     return re.sub(r"^node '[^']*' \((\w+)\): ", r"\1: ", message)
 
 
-def outcome(service, case, newest):
+def outcome(service, name, data):
+    """(ok, skipped or FAILED; the reason). `data`: the folder of another release, or None."""
     try:
-        refused = attempt(service, case, newest)
+        refused = attempt(service, onnx_data.load(name, data or onnx_data.FOLDER), data)
         return ("skipped", short(refused)) if refused else ("ok", "")
     except AssertionError as error:
         return "FAILED", " ".join(str(error).split())[:600]
+
+
+@contextlib.contextmanager
+def outcomes(service, names, data=None):
+    """name -> future of its outcome. More requests than cores: a request waits for processes and disks half of its time."""
+    with concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:
+        try:
+            yield {name: pool.submit(outcome, service, name, data) for name in names}
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def table(path):
@@ -119,7 +132,7 @@ def listed(names, newest):
     return passing, {name: reason for name, reason in reasons.items() if reason.startswith("known:")}
 
 
-def suites(names):
+def groups(names):
     return collections.Counter(name.split("/")[0] for name in names)
 
 
@@ -129,14 +142,14 @@ def share(passed, total):
 
 def counts_text(names, reasons):
     """The two tables of README.md: counts of all tests, and kinds of reasons."""
-    total, missing = suites(names), suites(reasons)
+    total, missing = groups(names), groups(reasons)
     lines = ["| suite | tests | pass | |", "|---|---|---|---|"]
     lines += [f"| {suite} | {total[suite]} | {total[suite] - missing[suite]} | "
               f"{share(total[suite] - missing[suite], total[suite])} |" for suite in sorted(total)]
     kinds = collections.defaultdict(collections.Counter)
     for name, reason in reasons.items():
         kind = next(kind for kind, pattern in KINDS if re.search(pattern, reason))
-        kinds[kind].update(suites([name]))
+        kinds[kind].update(groups([name]))
     lines += ["", "| the others need | " + " | ".join(sorted(total)) + " |", "|---|" + "---|" * len(total)]
     lines += [f"| {kind} | " + " | ".join(str(kinds[kind][suite]) for suite in sorted(total)) + " |"
               for kind, _ in KINDS if kind in kinds]
@@ -162,51 +175,70 @@ def write_lists(passing, reasons):
                       f"<!-- end of counts -->{after}")
 
 
+NAMES = onnx_data.names()
+MUST_PASS, KNOWN = listed(NAMES, None)
+
+
+@pytest.fixture(scope="module")
+def selected(request, service):
+    """The outcomes of the selected tests."""
+    names = [item.callspec.params["name"] for item in request.session.items
+             if item.path == request.path and getattr(item, "originalname", "") == "test_backend"]
+    with outcomes(service, names) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_backend(selected, name):
+    verdict, detail = selected[name].result()
+    if verdict == "skipped" and name not in MUST_PASS or verdict == "FAILED" and name in KNOWN:
+        pytest.skip(KNOWN.get(name, detail))
+    check(verdict == "ok", f"passed before: {detail}" if name in MUST_PASS else detail)
+    if name not in MUST_PASS:
+        print(f"{name} passes and is not listed: run onnx_backend_suite.py --update")
+
+
+def test_listed_tests_exist():
+    check_equal(sorted(MUST_PASS - set(NAMES)), [], "tests of passing.txt that do not exist")
+
+
+def test_counts_in_the_readme(selected):
+    if len(selected) < len(NAMES):
+        pytest.skip("counts are those of all tests")
+    reasons = {name: found[1] for name, future in selected.items() if (found := future.result())[0] != "ok"}
+    reasons = {name: KNOWN.get(name, reason) for name, reason in reasons.items()}
+    check_equal(readme_parts()[1], counts_text(NAMES, reasons), "the counts in README.md, which onnx_backend_suite.py --update writes")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--update", action="store_true", help="write passing.txt and others.txt")
-    parser.add_argument("--only", metavar="REGEX", default="", help="tests whose name matches")
+    parser.add_argument("--update", action="store_true", help="write passing.txt and others.txt, or newest.txt with --data")
     parser.add_argument("--data", metavar="FOLDER", type=pathlib.Path, help="the tests of another release")
     options = parser.parse_args()
-    everything = list(onnx_data.cases(options.data or onnx_data.FOLDER))
-    must_pass, known = listed((case.name for case in everything), options.data)
-    cases = [case for case in everything if re.search(options.only, case.name)]
-    counts, reasons, passing = collections.Counter(), {}, set()
-    start = time.monotonic()
-    # More requests than cores: a request waits for processes and disks half of its time.
-    with Service(workers=os.cpu_count()) as service, concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:
+    names = onnx_data.names(options.data or onnx_data.FOLDER)
+    must_pass, known = listed(names, options.data)
+    reasons, failed = {}, 0
+    with Service(workers=os.cpu_count()) as service:
         service.wait_for_workers(os.cpu_count())
-        for case, (verdict, detail) in zip(cases, pool.map(lambda c: outcome(service, c, options.data), cases)):
-            if verdict != "ok" and case.name in must_pass:
-                verdict, detail = "FAILED", f"passed before: {detail}"
-            elif verdict == "FAILED" and case.name in known:
-                verdict, detail = "skipped", known[case.name]
-            if verdict == "ok":
-                passing.add(case.name)
-            else:
-                reasons[case.name] = detail
-                print(f"{verdict} {case.name}: {detail}", flush=True)
-            counts[verdict] += 1
-    for name in sorted(must_pass - {case.name for case in everything}):
-        counts["FAILED"] += 1
-        print(f"FAILED {name}: listed in passing.txt, but there is no such test")
-    if options.data:
-        if options.update and not options.only:
-            write_reasons(NEWEST, reasons)
-    elif options.update and not options.only:
+        with outcomes(service, names, options.data) as futures:
+            for name, future in futures.items():
+                verdict, detail = future.result()
+                if verdict == "FAILED" and name in known and name not in must_pass:
+                    verdict, detail = "skipped", known[name]
+                if verdict != "ok":
+                    reasons[name] = detail
+                    failed += verdict == "FAILED" or name in must_pass
+                    print(f"{verdict} {name}: {detail}", flush=True)
+    passing = set(names) - set(reasons)
+    if options.update and options.data:
+        write_reasons(NEWEST, reasons)
+    elif options.update:
         write_lists(must_pass | passing, {name: why for name, why in reasons.items() if name not in must_pass})
-    elif not options.only and readme_parts()[1] != counts_text([case.name for case in cases], reasons):
-        counts["FAILED"] += 1
-        print("FAILED the counts in README.md are not these any more: run onnx_backend_suite.py --update")
-    if not options.update and passing - must_pass:
-        print(f"pass and are not listed (onnx_backend_suite.py --update): {' '.join(sorted(passing - must_pass))}")
-    total, passed = suites(case.name for case in cases), suites(passing)
-    for suite in sorted(total):
-        print(f"{suite}: {passed[suite]} of {total[suite]} pass, {share(passed[suite], total[suite])}")
-    print(f"{len(cases)} tests in {time.monotonic() - start:.0f} s")
-    print(f"onnx_backend: {counts['ok']} passed, {counts['FAILED']} failed, {counts['skipped']} skipped")
-    return 1 if counts["FAILED"] else 0
+    total, passed = groups(names), groups(passing)
+    for group in sorted(total):
+        print(f"{group}: {passed[group]} of {total[group]} pass, {share(passed[group], total[group])}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -72,17 +72,20 @@ def _contradiction(arrays, infos):
     return ""
 
 
-def cases(root=FOLDER, groups=("node", "simple", "pytorch-operator", "pytorch-converted")):
-    """All tests with their first data set, in order of names."""
-    for group in groups:
-        for folder in sorted((root / group).iterdir()) if (root / group).is_dir() else []:
-            data = folder / "test_data_set_0"
-            if not data.is_dir():
-                continue
-            model = onnx.load(folder / "model.onnx")
-            # An initializer that is also listed as an input is a default; the tests do not feed it.
-            defaults = {weight.name for weight in model.graph.initializer}
-            fed = [info for info in model.graph.input if info.name not in defaults]
-            inputs = _values(data, "input", fed)
-            yield Case(f"{group}/{folder.name}", folder / "model.onnx", inputs,
-                       _values(data, "output", model.graph.output), _contradiction(inputs, fed))
+def names(root=FOLDER, groups=("node", "simple", "pytorch-operator", "pytorch-converted")):
+    """The names of all tests, in order."""
+    return [f"{group}/{folder.name}" for group in groups
+            for folder in (sorted((root / group).iterdir()) if (root / group).is_dir() else [])
+            if (folder / "test_data_set_0").is_dir()]
+
+
+def load(name, root=FOLDER):
+    """A test with its first data set."""
+    folder = root / name
+    data = folder / "test_data_set_0"
+    model = onnx.load(folder / "model.onnx")
+    # An initializer that is also listed as an input is a default; the tests do not feed it.
+    defaults = {weight.name for weight in model.graph.initializer}
+    fed = [info for info in model.graph.input if info.name not in defaults]
+    inputs = _values(data, "input", fed)
+    return Case(name, folder / "model.onnx", inputs, _values(data, "output", model.graph.output), _contradiction(inputs, fed))

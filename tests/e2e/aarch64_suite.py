@@ -1,26 +1,23 @@
-#!/usr/bin/python3
 """A sample of models compiled for AArch64 and run by libtessera_rt under QEMU, compared with ONNX Runtime: without
 guards, and between guard pages at both ends."""
-# suite: timeout=600
 
-import pathlib
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, mapping, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import BIN, Service, model_inputs, model_path, shapes_of
-from oracle.oracle import Oracle, difference
-from suite import Skip, check, check_equal, run
+from checks import check, check_equal
+from e2e.tessera_e2e import BIN, model_inputs, model_path, shapes_of
+from oracle.oracle import difference
 
 TARGETS = ("aarch64", "neoverse-n1", "neoverse-v1")  # NEON only, with dot products and f16, of an SVE machine
 PROGRAM = BIN / "run_artifact_aarch64"
 SYSROOT = "/usr/aarch64-linux-gnu"
+pytestmark = pytest.mark.skipif(not PROGRAM.exists() or not shutil.which("qemu-aarch64-static"),
+                                reason="no AArch64 libraries or no qemu-aarch64-static here")
 node = helper.make_node
 random = np.random.default_rng(20261)
 
@@ -102,27 +99,12 @@ def agrees(service, oracle, path, inputs, target):
         check(relative <= tolerance, f"{name} is off by {relative:.3g} of its largest magnitude, tolerance {tolerance:g}")
 
 
-def cases(service, oracle):
-    for name in GRAPHS:
-        for target in TARGETS:
-            yield f"{name} for {target}", lambda n=name, t=target: agrees(service, oracle, *graph_path(service, n), t)
-    for turn, spec in enumerate(MODELS):
-        yield f"{spec}", lambda s=spec, t=TARGETS[turn % len(TARGETS)]: agrees(
-            service, oracle, model_path(s), model_inputs(s, 1), t)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_graphs(service, oracle, name, target):
+    agrees(service, oracle, *graph_path(service, name), target)
 
 
-def present():
-    if not PROGRAM.exists() or not shutil.which("qemu-aarch64-static"):
-        raise Skip("no AArch64 libraries or no qemu-aarch64-static here")
-
-
-def main():
-    if not PROGRAM.exists() or not shutil.which("qemu-aarch64-static"):
-        return run("aarch64", [("emulation", present)])
-    with Service(workers=2) as service, Oracle() as oracle:
-        service.wait_for_workers(2)
-        return run("aarch64", list(cases(service, oracle)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("spec", MODELS)
+def test_models(service, oracle, spec):
+    agrees(service, oracle, model_path(spec), model_inputs(spec, 1), TARGETS[MODELS.index(spec) % len(TARGETS)])

@@ -1,18 +1,13 @@
-#!/usr/bin/python3
 """`tessera verify` in a CI job: an artifact is compared with reference outputs, and a JUnit report is written."""
-# suite: timeout=300
 
-import pathlib
-import sys
 import xml.etree.ElementTree
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, model_inputs, model_path, save_npz, shapes_of
+from checks import check, check_equal
+from e2e.tessera_e2e import model_inputs, model_path, save_npz, shapes_of
 from oracle.oracle import Oracle
-from suite import check, check_equal, run
 
 MODEL = "conv:h=17,w=19,stride=2,relu=1"
 
@@ -37,7 +32,12 @@ class Case:
                                 *words, expect=expect)
 
 
-def right_outputs_pass(case):
+@pytest.fixture(scope="module")
+def case(service):
+    return Case(service)
+
+
+def test_right_outputs_pass(case):
     report = case.service.scratch("report.xml")
     for threads in ("1", "2"):
         answer = case.verify(case.expected, "--threads", threads, "--junit", report, "--json").json
@@ -48,7 +48,7 @@ def right_outputs_pass(case):
     check("within 0.0001" in case.verify(case.expected).out, "no sentence for people")
 
 
-def wrong_outputs_fail_with_the_error(case):
+def test_wrong_outputs_fail_with_the_error(case):
     report = case.service.scratch("report.xml")
     name, right = next(iter(case.expected.items()))
     wrong = right.copy()
@@ -63,7 +63,7 @@ def wrong_outputs_fail_with_the_error(case):
     case.verify({**case.expected, name: wrong}, "--tolerance", "0.1")
 
 
-def what_cannot_be_compared_fails(case):
+def test_what_cannot_be_compared_fails(case):
     name, right = next(iter(case.expected.items()))
     for reference, why in (({**case.expected, name: right[:1]}, "the reference float32[1,"),
                            ({**case.expected, name: right.astype(np.float64)}, "the reference float64["),
@@ -77,19 +77,8 @@ def what_cannot_be_compared_fails(case):
     check(any("no array of that name" in output["why"] for output in answer["outputs"]), f"{answer}")
 
 
-def another_model_is_refused(case):
+def test_another_model_is_refused(case):
     failure = case.verify(case.expected, "--json", model=model_path("mlp"), expect=3).failure
     check_equal(failure["reason"], "INVALID_MODEL", "reason")
     check(failure["found"] != failure["accepted"], f"digests: {failure}")
     case.verify(case.expected, model="/nowhere/m.onnx", expect=5)
-
-
-def main():
-    with Service(workers=2) as service:
-        case = Case(service)
-        cases = (right_outputs_pass, wrong_outputs_fail_with_the_error, what_cannot_be_compared_fails, another_model_is_refused)
-        return run("accuracy", [(each.__name__, lambda e=each: e(case)) for each in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

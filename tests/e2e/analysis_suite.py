@@ -1,22 +1,16 @@
-#!/usr/bin/python3
 """Commands that analyse a model without compiling it: `tessera ops`, `check` and `explain`, with real processes."""
-# suite: timeout=900
 
 import json
-import pathlib
 import re
 import signal
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import onnx
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.tessera_e2e import Service, model_path, wait_until
 from models import hostile_models
-from suite import check, check_equal, run
 
 # Reasons that a check may give for a model that compilation rejects with this reason.
 EXIT_CODES = {"INVALID_MODEL": 3, "UNBOUND_DIMENSION": 3, "LIMIT_EXCEEDED": 3, "UNSUPPORTED_OPERATOR": 4,
@@ -36,7 +30,7 @@ def save(service, name, nodes, inputs, outputs, opset=13):
 
 # tessera ops
 
-def operators_have_versions(service):
+def test_operators_have_versions(service):
     table = service.cli("ops", "--json").json
     check_equal(table["next_page_token"], "", "token of the whole table")
     found = {(op["name"], op["since_version"]): op for op in table["operators"]}
@@ -48,7 +42,7 @@ def operators_have_versions(service):
     check(re.search(r"^Conv\s+1 to \d+\s+2 to 3\s+convolution\s+float32", text, re.M), text[:500])
 
 
-def operators_filter_and_page(service):
+def test_operators_filter_and_page(service):
     conv = service.cli("ops", "--json", "--filter", 'name = "Conv*" AND family = convolution',
                        "--order-by", "name desc").json["operators"]
     names = [op["name"] for op in conv]
@@ -65,7 +59,7 @@ def operators_filter_and_page(service):
     service.cli("ops", "--filter", "speed > 3", expect=3)
 
 
-def operators_need_a_worker(_):
+def test_operators_need_a_worker():
     with Service(workers=0) as idle:
         answer = idle.cli("ops", expect=8)
         check("tessera-worker" in answer.err, f"the error does not say what to do: {answer}")
@@ -73,7 +67,7 @@ def operators_need_a_worker(_):
 
 # tessera check
 
-def a_check_finds_every_bad_node(service):
+def test_a_check_finds_every_bad_node(service):
     model = save(service, "bad", [
         helper.make_node("MatMul", ["x", "w"], ["m"], name="shapes_do_not_fit"),
         helper.make_node("Relu", ["m"], ["r"], name="only_depends"),
@@ -95,7 +89,7 @@ def a_check_finds_every_bad_node(service):
         check(word in text.out, f"no '{word}' in {text}")
 
 
-def exit_codes_tell_what_kind_of_problem(service):
+def test_exit_codes_tell_what_kind_of_problem(service):
     unsupported = save(service, "unsupported", [helper.make_node("Frobnicate", ["x"], ["y"], name="unknown")],
                        [float_value("x", ["N", 3])], [float_value("y", None)])
     report = service.cli("check", unsupported, "--json", expect=4).json
@@ -114,7 +108,7 @@ def exit_codes_tell_what_kind_of_problem(service):
     check("no problems" in service.cli("check", model, "--shape", "x=1x3x224x224").out, "people are not told")
 
 
-def texts_are_checked_too(service):
+def test_texts_are_checked_too(service):
     good, bad = service.scratch("good.te"), service.scratch("bad.te")
     good.write_text("input A[4, 5], B[5, 6]; O[i, j] += A[i, k] * B[k, j];")
     bad.write_text("input A[4, 5]; O[i, j] += A[i, k] * B[k, j];")
@@ -123,7 +117,7 @@ def texts_are_checked_too(service):
     check_equal(len(report["problems"]), 1, "problems")
 
 
-def hostile_models_are_answered(service):
+def test_hostile_models_are_answered(service):
     before = {worker["id"]: worker["pid"] for worker in service.wait_for_workers(2)}
     folder = service.folder / "hostile"
     for row in hostile_models.write(folder):
@@ -142,7 +136,7 @@ def hostile_models_are_answered(service):
 SHAPE = ["--shape", "x=1x3x224x224"]
 
 
-def an_explanation_shows_before_and_after(service):
+def test_an_explanation_shows_before_and_after(service):
     dot, svg = service.scratch("graph.dot"), service.scratch("graph.svg")
     answer = service.cli("explain", model_path("resnet18"), *SHAPE, "--target", "cascadelake", "--json",
                          "--dot", dot, "--svg", svg).json
@@ -186,7 +180,7 @@ def an_explanation_shows_before_and_after(service):
     check_equal(len(re.findall(r"^    g1_\d+ -> g1_\d+ ", text, re.M)), len(after["edges"]), "arrows between groups")
 
 
-def people_read_tables(service):
+def test_people_read_tables(service):
     text = service.cli("explain", model_path("resnet18"), *SHAPE, "--target", "cascadelake").out
     for word in ("BEFORE", "REWRITES", "AFTER", "FLOP/B", "conv2d", "largest live set", "sum of all",
                  "transforms of activations", "for cascadelake"):
@@ -196,7 +190,7 @@ def people_read_tables(service):
     check(names[0] in listed.split("REWRITES")[0], f"--nodes does not list {names[0]}")
 
 
-def an_artifact_is_explained_from_its_plan(service):
+def test_an_artifact_is_explained_from_its_plan(service):
     compiled = service.compile(model_path("squeezenet1_1"), {"x": [1, 3, 224, 224]})
     from_file = service.cli("explain", compiled.artifact, "--json").json
     asked = service.cli("explain", model_path("squeezenet1_1"), *SHAPE, "--json").json
@@ -207,7 +201,7 @@ def an_artifact_is_explained_from_its_plan(service):
     ElementTree.parse(svg)
 
 
-def other_formats_are_explained(service):
+def test_other_formats_are_explained(service):
     gemm = service.scratch("gemm.te")
     gemm.write_text("input A[64, 128], B[128, 32]; C[i, j] += A[i, k] * B[k, j]; D[i, j] = max(C[i, j], 0);")
     answer = service.cli("explain", gemm, "--json").json
@@ -216,14 +210,14 @@ def other_formats_are_explained(service):
     check(answer["after"]["nodes"], "no groups")
 
 
-def what_cannot_compile_is_not_explained(service):
+def test_what_cannot_compile_is_not_explained(service):
     answer = service.cli("explain", model_path("resnet18"), "--json", expect=3)
     check_equal(answer.failure["reason"], "UNBOUND_DIMENSION", "reason")
 
 
 # As jobs.
 
-def questions_are_jobs(service):
+def test_questions_are_jobs(service):
     service.cli("check", model_path("tiny:seed=40"), "--shape", "x=1x8", "--name", "asked-about")
     service.cli("explain", model_path("tiny:seed=40"), "--shape", "x=1x8", "--name", "asked-about")
     jobs = service.cli("jobs", "--json", "--filter", 'kind = ANALYZE AND name = "asked-about"',
@@ -241,7 +235,7 @@ def questions_are_jobs(service):
     check_equal(blob.stat().st_size, int(report["size_bytes"]), "size of the fetched report")
 
 
-def deadlines_and_interrupts_end_questions(_):
+def test_deadlines_and_interrupts_end_questions():
     with Service(workers=0) as idle:
         answer = idle.cli("check", model_path("tiny:seed=41"), "--shape", "x=1x8", "--queue-timeout", "300ms", "--json",
                           expect=6)
@@ -254,24 +248,7 @@ def deadlines_and_interrupts_end_questions(_):
         check_equal(idle.cli("jobs", "--json", "--filter", waiting).json["jobs"], [], "questions that still wait")
 
 
-def a_check_starts_its_own_service(service):
+def test_a_check_starts_its_own_service(service):
     folder = service.scratch("local")
     service.cli("check", model_path("tiny:seed=42"), "--shape", "x=1x8", "--local", "--data-dir", folder,
                 "--workers", "1", env={"TESSERA_SERVER": "127.0.0.1:1"})
-
-
-CASES = [operators_have_versions, operators_filter_and_page, operators_need_a_worker, a_check_finds_every_bad_node,
-         exit_codes_tell_what_kind_of_problem, texts_are_checked_too, hostile_models_are_answered,
-         an_explanation_shows_before_and_after, people_read_tables, an_artifact_is_explained_from_its_plan,
-         other_formats_are_explained, what_cannot_compile_is_not_explained, questions_are_jobs,
-         deadlines_and_interrupts_end_questions, a_check_starts_its_own_service]
-
-
-def main():
-    with Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("analysis", [(case.__name__, lambda c=case: c(service)) for case in CASES])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,11 @@
-#!/usr/bin/python3
 """Work is done once: equal requests hit the cache or join, equal workloads are compiled once, builds are reproducible."""
-# suite: timeout=900
 
 import concurrent.futures
 import hashlib
-import pathlib
 import shutil
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.tessera_e2e import Service, model_path
-from suite import check, check_equal, run
 
 SHAPE = {"x": [1, 3, 224, 224]}
 
@@ -26,7 +20,7 @@ def executed(service, name):
     return [job for job in jobs if not job["cached"] and not job["joined_job_id"]]
 
 
-def second_is_a_hit(service):
+def test_second_is_a_hit(service):
     model = model_path("squeezenet1_1")
     first = service.compile(model, SHAPE)
     second = service.compile(model, SHAPE)
@@ -42,13 +36,13 @@ def second_is_a_hit(service):
     print(f"   cached answer after {second.times_ms['answer']:.1f} ms")
 
 
-def name_and_path_do_not_matter(service):
+def test_name_and_path_do_not_matter(service):
     copy = service.scratch("renamed.onnx")
     shutil.copy(model_path("squeezenet1_1"), copy)
     check(service.compile(copy, SHAPE, "--name", "another").job["cached"], "a copy under another name misses the cache")
 
 
-def what_matters_is_explained(service):
+def test_what_matters_is_explained(service):
     model = model_path("squeezenet1_1")
     flags = ["--target", "host", "--json"]
     hit = service.cli("explain", "--key", model, *flags, "--shape", "x=1x3x224x224").json
@@ -63,7 +57,7 @@ def what_matters_is_explained(service):
     check_equal((other["hit"], other["differing"]), (False, ["target"]), "another target")
 
 
-def rebuild_gives_equal_bytes(service):
+def test_rebuild_gives_equal_bytes(service):
     model = model_path("mlp")
     first = service.compile(model, {"x": [3, 784]})
     again = service.compile(model, {"x": [3, 784]}, "--no-cache")
@@ -71,7 +65,7 @@ def rebuild_gives_equal_bytes(service):
     check_equal(digest(again.artifact), digest(first.artifact), "artifact of a second build")
 
 
-def fresh_service_gives_equal_bytes(service):
+def test_fresh_service_gives_equal_bytes(service):
     model = model_path("bert_tiny")
     shapes = {"input_ids": [1, 32], "attention_mask": [1, 32]}
     here = service.compile(model, shapes)
@@ -80,7 +74,7 @@ def fresh_service_gives_equal_bytes(service):
         check_equal(digest(there.artifact), digest(here.artifact), "artifact of another service")
 
 
-def equal_requests_join(service):
+def test_equal_requests_join(service):
     model = model_path("resnet18")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         compiled = list(pool.map(lambda _: service.compile(model, SHAPE, "--name", "joined", timeout=300), range(8)))
@@ -89,7 +83,7 @@ def equal_requests_join(service):
     check_equal(len(executed(service, "joined")), 1, "number of jobs that did the work")
 
 
-def workloads_are_reused(service):
+def test_workloads_are_reused(service):
     # The same layers with the same extents and other weights: only files with weights differ.
     first = service.compile(model_path("gemm:m=64,k=128,n=128"))
     check_equal(int(first.job["compile_result"]["workloads_reused"]), 0, "workloads reused by the first")
@@ -103,7 +97,7 @@ def workloads_are_reused(service):
                 "workloads reused by a model that differs in one weight")
 
 
-def retrained_small_models_share_their_code(service):
+def test_retrained_small_models_share_their_code(service):
     """For models that differ only in weights, the second one reuses the first one's code, and gets the same code without it."""
     shape, name = {"x": [1, 8]}, "retrained"
     made = [service.compile(model_path(f"tiny:seed={seed}"), shape, "--name", name) for seed in range(91, 97)]
@@ -117,14 +111,7 @@ def retrained_small_models_share_their_code(service):
     check_equal(digest(anew.artifact), digest(made[-1].artifact), "artifact made without the cache")
 
 
-def survives_a_restart(service):
-    model = model_path("squeezenet1_1")
-    check_equal(service.stop(), 0, "exit code after SIGTERM")
-    service.start()
-    check(service.compile(model, SHAPE).job["cached"], "the cache is cold after a restart")
-
-
-def request_id_is_idempotent(service):
+def test_request_id_is_idempotent(service):
     model = model_path("tiny:seed=7")
     words = ["compile", model, "--target", "host", "--json", "--shape", "x=1x8", "-o", service.scratch("t.tsra")]
     first = service.cli(*words, "--request-id", "the-same").json["job"]
@@ -135,14 +122,8 @@ def request_id_is_idempotent(service):
     check_equal(other["code"], "ALREADY_EXISTS", "status of a request id with other content")
 
 
-def main():
-    with Service(workers=2) as service:
-        return run("cache", [(case.__name__, lambda c=case: c(service)) for case in (
-            second_is_a_hit, name_and_path_do_not_matter, what_matters_is_explained, rebuild_gives_equal_bytes,
-            fresh_service_gives_equal_bytes, equal_requests_join, workloads_are_reused, retrained_small_models_share_their_code,
-            request_id_is_idempotent,
-            survives_a_restart)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def test_survives_a_restart(service):
+    model = model_path("squeezenet1_1")
+    check_equal(service.stop(), 0, "exit code after SIGTERM")
+    service.start()
+    check(service.compile(model, SHAPE).job["cached"], "the cache is cold after a restart")

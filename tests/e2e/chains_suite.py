@@ -1,19 +1,13 @@
-#!/usr/bin/python3
 """Chains of products run slice by slice or are declined. Results equal ONNX Runtime's, and the decision is reported."""
-# suite: timeout=900
-
-import pathlib
-import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, runnable_targets
-from oracle.oracle import Oracle, difference
-from suite import check, run
+from checks import check
+from e2e.tessera_e2e import runnable_targets
+from oracle.oracle import difference
 
 TOLERANCE = 1e-4  # of the output's largest magnitude
 CHIP = "cascadelake"  # decisions are checked for one chip, whichever host this is; runs use this host
@@ -253,7 +247,7 @@ def agrees_for_every_target(service, oracle, build, arguments):
     results_agree(service, oracle, path, model.arrays, "-O", "1")
 
 
-def read_elsewhere_is_declined(service):
+def test_read_elsewhere_is_declined(service):
     model = Model()
     results = products(model, 2, 33, 16, 65, 17)
     path = model.save(service, [*results, "matmul0"])
@@ -302,24 +296,30 @@ MASKED = (
 )
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        cases = [(f"{build.__name__}/{'x'.join(map(str, arguments))}",
-                  lambda b=build, a=arguments, t=taken: agrees(service, oracle, b, a, t))
-                 for build, arguments, taken in CASES]
-        cases += [(f"{build.__name__}/{'x'.join(map(str, arguments))}",
-                   lambda b=build, a=arguments: agrees_for_every_target(service, oracle, b, a))
-                  for build, arguments in LONGER]
-        cases += [(f"running_softmax/{'x'.join(map(str, arguments))}",
-                   lambda a=arguments: running_softmax(service, oracle, *a)) for arguments in LONG]
-        cases += [(f"masked_keys/{mask.__name__}/{'x'.join(map(str, arguments))}",
-                   lambda m=mask, a=arguments: masked_keys_are_skipped(service, oracle, m, *a))
-                  for mask, *arguments in MASKED]
-        cases += [(f"causal_operator/{'x'.join(map(str, arguments))}",
-                   lambda a=arguments: causal_operator(service, *a)) for arguments in ((2, 3, 509, 64), (1, 2, 2048, 64))]
-        cases.append(("read_elsewhere_is_declined", lambda: read_elsewhere_is_declined(service)))
-        return run("chains", cases)
+def called(build, arguments):
+    return f"{build.__name__}/{'x'.join(map(str, arguments))}"
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("build, arguments, taken", CASES, ids=[called(*case[:2]) for case in CASES])
+def test_fused(service, oracle, build, arguments, taken):
+    agrees(service, oracle, build, arguments, taken)
+
+
+@pytest.mark.parametrize("build, arguments", LONGER, ids=[called(*case) for case in LONGER])
+def test_longer(service, oracle, build, arguments):
+    agrees_for_every_target(service, oracle, build, arguments)
+
+
+@pytest.mark.parametrize("sizes", LONG, ids=[called(running_softmax, sizes) for sizes in LONG])
+def test_running_softmax(service, oracle, sizes):
+    running_softmax(service, oracle, *sizes)
+
+
+@pytest.mark.parametrize("mask, sizes", [(mask, sizes) for mask, *sizes in MASKED], ids=[called(mask, sizes) for mask, *sizes in MASKED])
+def test_masked_keys(service, oracle, mask, sizes):
+    masked_keys_are_skipped(service, oracle, mask, *sizes)
+
+
+@pytest.mark.parametrize("sizes", ((2, 3, 509, 64), (1, 2, 2048, 64)), ids=str)
+def test_causal_operator(service, sizes):
+    causal_operator(service, *sizes)

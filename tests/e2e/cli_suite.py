@@ -1,24 +1,18 @@
-#!/usr/bin/python3
 """The command line as scripts and people use it: exit codes, JSON, lists with filters and pages, files, progress."""
-# suite: timeout=900
 
 import json
 import os
-import pathlib
 import re
 import signal
 import socket
-import sys
 import zipfile
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import PATIENCE_S, Service, model_inputs, model_path, wait_until
-from suite import check, check_equal, run
+from checks import check, check_equal
+from e2e.tessera_e2e import PATIENCE_S, model_inputs, model_path, wait_until
 
 TINY = "tiny:seed=1"
 
@@ -29,7 +23,7 @@ def tiny(service, *arguments):
 
 # Exit codes and errors.
 
-def exit_codes(service):
+def test_exit_codes(service):
     free = socket.socket()
     free.bind(("127.0.0.1", 0))  # bound but not listening: no server answers here
     nowhere = f"127.0.0.1:{free.getsockname()[1]}"
@@ -47,7 +41,7 @@ def exit_codes(service):
         service.cli(*words, expect=code)
 
 
-def errors_are_json_too(service):
+def test_errors_are_json_too(service):
     answer = service.cli("job", "no-such-job", "--json", expect=5).json
     check_equal((answer["code"], answer["exit_code"]), ("NOT_FOUND", 5), "code and exit code")
     check_equal(answer["error"]["reason"], "REASON_UNSPECIFIED", "reason where the code says it all")
@@ -56,20 +50,20 @@ def errors_are_json_too(service):
     check_equal(answer.failure["reason"], "UNBOUND_DIMENSION", "reason for a symbolic batch without --shape")
 
 
-def people_read_what_to_do(service):
+def test_people_read_what_to_do(service):
     answer = service.cli("compile", model_path(TINY), "--target", "host", expect=3)
     check("--shape" in answer.err or "shape" in answer.err, f"the error says nothing of shapes: {answer}")
     check("x" in answer.err and "N" in answer.err, f"the error names neither input nor dimension: {answer}")
     check_equal(answer.out, "", "standard output of a failure")
 
 
-def unknown_target_lists_what_there_is(service):
+def test_unknown_target_lists_what_there_is(service):
     answer = service.cli("compile", model_path(TINY), "--target", "pentium", "--shape", "x=1x8", expect=None)
     check(answer.code in (3, 5), str(answer))
     check("pentium" in answer.err, f"the error does not name the target: {answer}")
 
 
-def validate_only_stores_nothing(service):
+def test_validate_only_stores_nothing(service):
     service.cli("compile", model_path("tiny:seed=2"), "--target", "host", "--shape", "x=1x8", "--validate-only",
                 "--name", "only-validated")
     jobs = service.cli("jobs", "--json", "--filter", 'name = "only-validated"').json["jobs"]
@@ -78,7 +72,7 @@ def validate_only_stores_nothing(service):
 
 # Lists.
 
-def lists_filter_and_page(service):
+def test_lists_filter_and_page(service):
     for seed in range(10, 17):
         service.compile(model_path(f"tiny:seed={seed}"), {"x": [1, 8]}, "--name", f"paged{seed}")
     flags = ["jobs", "--json", "--filter", 'name : "paged"', "--order-by", "create_time"]
@@ -101,7 +95,7 @@ def lists_filter_and_page(service):
     check_equal(failed, [], "failed jobs among those that succeeded")
 
 
-def jobs_are_found_by_labels(service):
+def test_jobs_are_found_by_labels(service):
     words = {"compile": ("compile", model_path("tiny:seed=21"), "--target", "host", "--shape", "x=1x8", "--detach")}
     compiled = service.compile(model_path("tiny:seed=20"), {"x": [1, 8]}, "--label", "team=vision", "--label", "run=7")
     artifact = compiled.job["compile_result"]["artifact_id"]
@@ -131,7 +125,7 @@ def jobs_are_found_by_labels(service):
     service.cli("jobs", "--label", "a = 1 OR b=2", expect=3)
 
 
-def tasks_and_one_worker_are_shown(service):
+def test_tasks_and_one_worker_are_shown(service):
     job = tiny(service, "--no-cache").job
     tasks = service.cli("tasks", "--json", "--limit", "0").json["tasks"]
     check({"PLAN"} <= {task["kind"] for task in tasks} and all("T" in task["create_time"] for task in tasks),
@@ -149,11 +143,11 @@ def tasks_and_one_worker_are_shown(service):
     check(job["id"], "a job")
 
 
-def page_tokens_are_checked(service):
+def test_page_tokens_are_checked(service):
     service.cli("jobs", "--page-token", "made-up", expect=3)
 
 
-def every_list_is_json(service):
+def test_every_list_is_json(service):
     tiny(service)
     for command, plural in (("jobs", "jobs"), ("artifacts", "artifacts"), ("records", "records"),
                             ("targets", "targets"), ("workers", "workers"), ("ops", "operators")):
@@ -163,7 +157,7 @@ def every_list_is_json(service):
         check(service.cli(command).out.splitlines()[0].isupper(), f"{command}: no headings for people")
 
 
-def workers_drain(service):
+def test_workers_drain(service):
     def state(worker):
         return {w["id"]: w["state"] for w in service.cli("workers", "--json").json["workers"]}[worker]
 
@@ -183,7 +177,7 @@ def workers_drain(service):
 
 # Jobs.
 
-def detached_jobs_are_watched(service):
+def test_detached_jobs_are_watched(service):
     answer = service.cli("compile", model_path("resnet18"), "--target", "host", "--shape", "x=2x3x224x224", "--detach",
                          "--json").json
     lines = service.cli("watch", answer["id"], "--json", timeout=300).out.splitlines()
@@ -196,7 +190,7 @@ def detached_jobs_are_watched(service):
     check_equal(service.cli("job", answer["id"], "--json").json, job, "job as shown later")
 
 
-def cancelled_jobs_end(service):
+def test_cancelled_jobs_end(service):
     job = service.cli("compile", model_path("resnet50"), "--target", "host", "--shape", "x=4x3x224x224", "--detach",
                       "--json").json["id"]
     service.cli("cancel", job)
@@ -207,7 +201,7 @@ def cancelled_jobs_end(service):
     check_equal(service.cli("job", job, "--json").json, last, "job after a second cancel")
 
 
-def interrupt_cancels(service):
+def test_interrupt_cancels(service):
     client = service.spawn("compile", model_path("resnet50"), "--target", "host", "--shape", "x=5x3x224x224", "--name",
                            "interrupted", "--json")
 
@@ -223,7 +217,7 @@ def interrupt_cancels(service):
     check_equal(job()["state"], "CANCELLED", "state of the job")
 
 
-def queue_deadline(service):
+def test_queue_deadline(service):
     workers = [worker["id"] for worker in service.wait_for_workers(2)]
     for worker in workers:
         service.operator("workers", "--drain", worker)
@@ -236,7 +230,7 @@ def queue_deadline(service):
             service.operator("workers", "--undrain", worker)
 
 
-def run_deadline(service):
+def test_run_deadline(service):
     answer = service.cli("compile", model_path("resnet50"), "--target", "host", "--shape", "x=6x3x224x224", "--json",
                          "--timeout", "50ms", expect=6)
     check_equal(answer.failure["reason"], "RUN_DEADLINE_EXCEEDED", "reason")
@@ -244,7 +238,7 @@ def run_deadline(service):
 
 # Artifacts and running them.
 
-def artifact_is_a_zip(service):
+def test_artifact_is_a_zip(service):
     compiled = tiny(service)
     with zipfile.ZipFile(compiled.artifact) as archive:
         check_equal(archive.testzip(), None, "first broken member")
@@ -259,14 +253,14 @@ def artifact_is_a_zip(service):
     check_equal(printed["outputs"][0]["shape"], ["1", "8"], "shape of y")
 
 
-def artifacts_are_fetched(service):
+def test_artifacts_are_fetched(service):
     compiled = tiny(service)
     fetched = service.scratch("fetched.tsra")
     service.cli("fetch", compiled.job["compile_result"]["artifact_id"], "-o", fetched)
     check_equal(fetched.read_bytes(), compiled.artifact.read_bytes(), "fetched artifact")
 
 
-def run_prints_latency(service):
+def test_run_prints_latency(service):
     arrays = model_inputs("mlp", 3)
     compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
     _, printed = service.run(compiled.artifact, arrays, "--repeat", "20", "--threads", "2")
@@ -277,7 +271,7 @@ def run_prints_latency(service):
     check(re.search(r"median \d", text), f"no latency for people: {text}")
 
 
-def run_takes_npy(service):
+def test_run_takes_npy(service):
     compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
     arrays = model_inputs("mlp", 3)
     by_npz, _ = service.run(compiled.artifact, arrays)
@@ -287,7 +281,7 @@ def run_takes_npy(service):
     check(np.array_equal(np.load(wanted / "y.npy"), by_npz["y"]), "npy and npz inputs give different outputs")
 
 
-def weights_lie_beside_the_model(service):
+def test_weights_lie_beside_the_model(service):
     """External data of large models: the file is found, or the error names it if it is elsewhere."""
     folder = service.scratch("with spaces")
     folder.mkdir()
@@ -308,7 +302,7 @@ def weights_lie_beside_the_model(service):
     check_equal(named.job["compile_result"]["artifact_id"], beside.job["compile_result"]["artifact_id"], "the artifact")
 
 
-def links_beside_the_model_stay_there(service):
+def test_links_beside_the_model_stay_there(service):
     """A link out of the model's folder is followed only if its target is named; links of Hugging Face's cache are followed."""
     shapes, secret = {"x": [3, 784]}, service.scratch("secret")
     repository = service.scratch("hub") / "models--org--mlp"
@@ -334,7 +328,7 @@ def links_beside_the_model_stay_there(service):
     check_equal(named.job["compile_result"]["artifact_id"], in_cache.job["compile_result"]["artifact_id"], "the artifact")
 
 
-def wrong_inputs_are_named(service):
+def test_wrong_inputs_are_named(service):
     compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
     path = service.scratch("in.npz")
     for arrays, words in (({}, ["x", "float32[3,784]"]),
@@ -347,7 +341,7 @@ def wrong_inputs_are_named(service):
         check(all(word in failure["message"] for word in words), f"{words} not all in '{failure['message']}'")
 
 
-def broken_artifacts_are_refused(service):
+def test_broken_artifacts_are_refused(service):
     whole = tiny(service).artifact.read_bytes()
     path = service.scratch("broken.tsra")
     for content in (b"", b"PK", whole[:len(whole) // 2], whole[:100] + bytes(4096) + whole[4196:]):
@@ -357,7 +351,7 @@ def broken_artifacts_are_refused(service):
         check(answer.err.strip(), "no message")
 
 
-def foreign_artifacts_are_refused(service):
+def test_foreign_artifacts_are_refused(service):
     artifact = service.scratch("arm.tsra")
     targets = [entry["target"] for entry in service.cli("targets", "--json", "--limit", "0").json["targets"]]
     foreign = [target["name"] for target in targets if target["family"] == "AARCH64"]
@@ -367,7 +361,7 @@ def foreign_artifacts_are_refused(service):
     check_equal(failure["reason"], "INCOMPATIBLE_HOST", "reason")
 
 
-def output_names_cannot_leave_the_folder(service):
+def test_output_names_cannot_leave_the_folder(service):
     made = helper.make_model(helper.make_graph(
         [helper.make_node("Relu", ["x"], ["../../escaped"])], "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
@@ -382,7 +376,7 @@ def output_names_cannot_leave_the_folder(service):
     check(not list(service.folder.rglob("escaped.npy")), "an output was written outside the output folder")
 
 
-def remote_execution_agrees(service):
+def test_remote_execution_agrees(service):
     arrays = model_inputs("mlp", 3)
     compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
     local, _ = service.run(compiled.artifact, arrays)
@@ -393,7 +387,7 @@ def remote_execution_agrees(service):
     check(np.array_equal(np.load(wanted / "y.npy"), local["y"]), "the worker's outputs differ from the client's")
 
 
-def profile_leaves_records(service):
+def test_profile_leaves_records(service):
     compiled = service.compile(model_path("mlp"), {"x": [3, 784]})
     identity = compiled.job["compile_result"]["artifact_id"]
     answer = service.cli("profile", identity, "--repeat", "5", "--json").json["result"]
@@ -405,7 +399,7 @@ def profile_leaves_records(service):
     check_equal({r["id"] for r in exported}, {r["id"] for r in records}, "exported records")
 
 
-def records_are_asked_and_travel(service):
+def test_records_are_asked_and_travel(service):
     compiled = service.compile(model_path("mlp"), {"x": [5, 784]})
     identity = compiled.job["compile_result"]["artifact_id"]
     profiled = service.cli("profile", identity, "--repeat", "5", "--json").json["job_id"]
@@ -448,7 +442,7 @@ def records_are_asked_and_travel(service):
     check("records.jsonl:1" in said and said.count("\n") <= 2, f"the line at fault: {said}")
 
 
-def metaschedule_leaves_times(service):
+def test_metaschedule_leaves_times(service):
     folder = service.scratch("metaschedule")
     folder.mkdir()
     (folder / "database_workload.json").write_text('["1443259347859275", "eyJyb290IjogMX0="]\n')
@@ -472,7 +466,7 @@ def metaschedule_leaves_times(service):
     check("workload" not in pins.read_text(), "a time without a tree was made a schedule")
 
 
-def searches_and_jobs_are_drawn(service):
+def test_searches_and_jobs_are_drawn(service):
     compiled = service.compile(model_path("mlp"), {"x": [6, 784]})
     job = compiled.job["id"]
     picture, trace = service.scratch("job.svg"), service.scratch("job.trace.json")
@@ -490,7 +484,7 @@ def searches_and_jobs_are_drawn(service):
     service.cli("curve", "--job", "none", "-o", curve, expect=3)
 
 
-def spaces_are_analysed(service):
+def test_spaces_are_analysed(service):
     expression = service.scratch("gemm.te")
     expression.write_text("input A[64, 96], B[96, 48]: f32; C[i, j] += A[i, k] * B[k, j];")
     printed = service.cli("space", expression).out
@@ -508,7 +502,7 @@ def spaces_are_analysed(service):
 
 # Targets.
 
-def targets_are_described(service):
+def test_targets_are_described(service):
     names = {entry["target"]["name"] for entry in service.cli("targets", "--json", "--limit", "0").json["targets"]}
     check({"x86-64-v3", "cascadelake"} <= names, f"targets: {sorted(names)}")
     description = service.scratch("chip.textproto")
@@ -524,7 +518,7 @@ def targets_are_described(service):
     service.cli("targets", "--register", description, expect=3)
 
 
-def runnable_targets_run_here(service):
+def test_runnable_targets_run_here(service):
     known = {entry["target"]["name"]: entry for entry in service.cli("targets", "--json", "--limit", "0").json["targets"]}
     runnable = service.cli("targets", "--runnable", "--json", env={"TESSERA_SERVER": "127.0.0.1:1"}).json["targets"]
     check(runnable and all(known[entry["target"]["name"]] == entry for entry in runnable), f"runnable: {runnable}")
@@ -539,14 +533,14 @@ def runnable_targets_run_here(service):
     service.cli("run", artifact, "--random", expect=9)
 
 
-def host_target_runs_here(service):
+def test_host_target_runs_here(service):
     shown = service.cli("targets", "--show", "host", "--json").json
     check_equal(shown["code"]["triple"].split("-")[0], os.uname().machine, "architecture of the host target")
 
 
 # Progress.
 
-def progress_is_plain_in_a_pipe(service):
+def test_progress_is_plain_in_a_pipe(service):
     answer = service.cli("compile", model_path(TINY), "--target", "host", "--shape", "x=1x8", "--no-cache", "-o",
                          service.scratch("p.tsra"))
     check("\x1b" not in answer.err and "\r" not in answer.err, f"terminal codes in a pipe: {answer.err!r}")
@@ -554,25 +548,3 @@ def progress_is_plain_in_a_pipe(service):
     quiet = service.cli("compile", model_path(TINY), "--target", "host", "--shape", "x=1x8", "--no-cache", "-q", "-o",
                         service.scratch("p.tsra"))
     check_equal(quiet.err, "", "standard error with --quiet")
-
-
-CASES = (exit_codes, errors_are_json_too, people_read_what_to_do, unknown_target_lists_what_there_is,
-         validate_only_stores_nothing, lists_filter_and_page, jobs_are_found_by_labels, tasks_and_one_worker_are_shown, page_tokens_are_checked, every_list_is_json, workers_drain,
-         detached_jobs_are_watched, cancelled_jobs_end, interrupt_cancels, queue_deadline, run_deadline,
-         artifact_is_a_zip, artifacts_are_fetched, run_prints_latency, run_takes_npy, weights_lie_beside_the_model,
-         links_beside_the_model_stay_there,
-         wrong_inputs_are_named,
-         broken_artifacts_are_refused, foreign_artifacts_are_refused, output_names_cannot_leave_the_folder,
-         remote_execution_agrees, profile_leaves_records, records_are_asked_and_travel, metaschedule_leaves_times,
-         searches_and_jobs_are_drawn, spaces_are_analysed, targets_are_described, runnable_targets_run_here,
-         host_target_runs_here, progress_is_plain_in_a_pipe)
-
-
-def main():
-    with Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("cli", [(case.__name__, lambda c=case: c(service)) for case in CASES])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

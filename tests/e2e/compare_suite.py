@@ -1,23 +1,20 @@
-#!/usr/bin/python3
 """`tessera compare`, and the example for CI that uses it: the example's commands run unchanged."""
-# suite: timeout=300
 
 import json
 import os
-import pathlib
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import xml.etree.ElementTree
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+from checks import check, check_equal
+from e2e.tessera_e2e import BIN, ROOT, model_inputs, model_path, save_npz
 
-from e2e.tessera_e2e import BIN, ROOT, Service, model_inputs, model_path, save_npz
-from suite import check, check_equal, run
+pytestmark = pytest.mark.alone
 
 CI = ROOT / "deploy" / "ci"
 CHAIN = "input A[192, 192], B[192, 192]; S[i, j] += A[i, k] * B[k, j]; O[i, j] = max(S[i, j], 0.0);"
@@ -37,14 +34,24 @@ class Artifacts:
         return self.service.cli("compare", before, after, "--rounds", "9", *flags, expect=expect)
 
 
-def itself_is_no_slower(artifacts):
+@pytest.fixture(scope="module")
+def artifacts(service):
+    return Artifacts(service)
+
+
+@pytest.fixture(scope="module")
+def repository(service):
+    return Repository(service)
+
+
+def test_itself_is_no_slower(artifacts):
     # Two loads of one file differ by their addresses; chance does not make one ten times slower.
     answer = artifacts.compare(artifacts.fast, artifacts.fast, "--json", "--fail-above", "900%").json
     check(answer["passed"] and answer["same_model"], answer)
     check_equal({step["code"] for step in answer["steps"]}, {"same"}, "code")
 
 
-def slower_is_told_and_where(artifacts):
+def test_slower_is_told_and_where(artifacts):
     report = artifacts.service.scratch("compare.xml")
     answer = artifacts.compare(artifacts.fast, artifacts.slow, "--json", "--fail-above", "5%", "--junit", report,
                                expect=1).json
@@ -60,12 +67,12 @@ def slower_is_told_and_where(artifacts):
     check_equal(artifacts.compare(artifacts.fast, artifacts.slow, "--json").json["passed"], True, "without a bound")
 
 
-def faster_passes(artifacts):
+def test_faster_passes(artifacts):
     answer = artifacts.compare(artifacts.slow, artifacts.fast, "--json", "--fail-above", "0%").json
     check(answer["passed"] and answer["total"]["verdict"] == "faster" and answer["total"]["change"] < 0, answer)
 
 
-def wrong_requests_say_what_is_accepted(artifacts):
+def test_wrong_requests_say_what_is_accepted(artifacts):
     answer = artifacts.compare(artifacts.fast, artifacts.fast, "--fail-above", "fast", expect=2)
     check("as in 5%" in answer.err, answer)
     check("there is no file" in artifacts.compare(artifacts.fast, "none.tsra", expect=5).err, "no such file")
@@ -99,7 +106,7 @@ def variables_of(path):
     return command, dict(re.findall(r"^\s+(INPUTS|REFERENCE|FAIL_ABOVE): (\S+)$", text, re.MULTILINE))
 
 
-def examples_run_as_they_stand(repository):
+def test_examples_run_as_they_stand(repository):
     for name in ("github.yml", "gitlab.yml"):
         shutil.rmtree(repository.folder / "last", ignore_errors=True)
         command, variables = variables_of(CI / name)
@@ -116,7 +123,7 @@ def examples_run_as_they_stand(repository):
         check((repository.folder / "last" / "model.tsra").exists(), "the next run has something to compare with")
 
 
-def a_wrong_result_fails_the_example(repository):
+def test_a_wrong_result_fails_the_example(repository):
     command, variables = variables_of(CI / "github.yml")
     wrong = {name: np.asarray(array) + 1 for name, array in repository.outputs.items()}
     save_npz(repository.folder / "wrong.npz", wrong)
@@ -125,19 +132,3 @@ def a_wrong_result_fails_the_example(repository):
     done = repository.run(command, **{**variables, "REFERENCE": "wrong.npz"})
     check_equal(done.returncode, 1, f"{done.stdout}{done.stderr}")
     check_equal(last.read_bytes() == before, True, "the last good artifact stays")
-
-
-def main():
-    with Service(workers=2) as service:
-        artifacts, repository = Artifacts(service), Repository(service)
-        cases = [("an artifact is no slower than itself", lambda: itself_is_no_slower(artifacts)),
-                 ("a slower step is named", lambda: slower_is_told_and_where(artifacts)),
-                 ("faster passes", lambda: faster_passes(artifacts)),
-                 ("wrong requests say what is accepted", lambda: wrong_requests_say_what_is_accepted(artifacts)),
-                 ("the examples for CI run as they stand", lambda: examples_run_as_they_stand(repository)),
-                 ("a wrong result fails the example", lambda: a_wrong_result_fails_the_example(repository))]
-        return run("compare", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,18 +1,14 @@
-#!/usr/bin/python3
 """The scripts that `tessera completion` prints, run by their shells: completions are exactly the accepted words."""
 
 import json
 import os
-import pathlib
 import shutil
 import subprocess
-import sys
-import tempfile
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.tessera_e2e import BIN
-from suite import Skip, check, check_equal, run
 
 # A command line, words that must be offered after it, and words that must not be.
 LINES = (
@@ -43,9 +39,9 @@ printf '%s\n' "${COMPREPLY[@]}"
 
 
 def script_for(shell, folder):
-    """Path of the shell's script; Skip without the shell."""
+    """Path of the shell's script; skips without the shell."""
     if shutil.which(shell) is None:
-        raise Skip(f"{shell} is not installed")
+        pytest.skip(f"{shell} is not installed")
     path = folder / f"tessera.{shell}"
     path.write_text(subprocess.run([BIN / "tessera", "completion", shell], check=True, capture_output=True, text=True).stdout)
     syntax = subprocess.run([shell, "-n", path], capture_output=True, text=True, check=False)
@@ -61,7 +57,14 @@ def check_lines(offered):
         check(not unwanted & found, f"'{line}': {unwanted & found} offered")
 
 
-def bash_completes(folder):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("completion")
+    (path / "one model.onnx").touch()
+    return path
+
+
+def test_bash_completes(folder):
     script = script_for("bash", folder)
 
     def words(line):
@@ -75,7 +78,17 @@ def bash_completes(folder):
     check_equal(set(words("tessera admin token create --role = cl")), {"client"}, "--role=cl, which bash takes apart")
 
 
-def fish_completes(folder):
+def test_zsh_reads_it(folder):
+    """The zsh widget needs a terminal; this defines the function and reads its table."""
+    script = script_for("zsh", folder)
+    look = ("compdef() { print compdef $*; }; source $1; typeset -a subcommands flags takes choices; _tessera_place 'admin token'; "
+            "print -l -- ${subcommands%%:*}; _tessera_choices 'admin token create' --role; print -l -- $choices")
+    done = subprocess.run(["zsh", "-f", "-c", look, "zsh", script], capture_output=True, text=True, check=False)
+    check_equal(done.stdout.split(), ["compdef", "_tessera", "tessera", "create", "list", "revoke", "reader", "client", "operator", "worker"],
+                f"what zsh knows; {done.stderr}")
+
+
+def test_fish_completes(folder):
     script = script_for("fish", folder)
 
     def words(line):
@@ -88,17 +101,7 @@ def fish_completes(folder):
     check_equal(set(words("tessera admin token create --role=cl")), {"--role=client"}, "--role=cl")
 
 
-def zsh_reads_it(folder):
-    """The zsh widget needs a terminal; this defines the function and reads its table."""
-    script = script_for("zsh", folder)
-    look = ("compdef() { print compdef $*; }; source $1; typeset -a subcommands flags takes choices; _tessera_place 'admin token'; "
-            "print -l -- ${subcommands%%:*}; _tessera_choices 'admin token create' --role; print -l -- $choices")
-    done = subprocess.run(["zsh", "-f", "-c", look, "zsh", script], capture_output=True, text=True, check=False)
-    check_equal(done.stdout.split(), ["compdef", "_tessera", "tessera", "create", "list", "revoke", "reader", "client", "operator", "worker"],
-                f"what zsh knows; {done.stderr}")
-
-
-def every_command_is_in_it(folder):
+def test_every_command_is_in_it(folder):
     """All words of each command's --help are offered, and each offered command has a --help."""
     script = script_for("bash", folder).read_text()
     places = [line.strip()[1:-2] for line in script.splitlines() if line.startswith("    '") and line.endswith("')")]
@@ -106,15 +109,3 @@ def every_command_is_in_it(folder):
     for place in places[1:]:
         done = subprocess.run([BIN / "tessera", *place.split(), "--help"], capture_output=True, check=False)
         check_equal(done.returncode, 0, f"tessera {place} --help")
-
-
-def main():
-    with tempfile.TemporaryDirectory(prefix="tessera-completion-") as name:
-        folder = pathlib.Path(name)
-        (folder / "one model.onnx").touch()
-        return run("completion", [(case.__name__, lambda case=case: case(folder)) for case in (
-            bash_completes, zsh_reads_it, fish_completes, every_command_is_in_it)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,15 @@
-#!/usr/bin/python3
 """Convolutions, transposed convolutions and pools of random shapes, strides, paddings, dilations and groups, in one to
 three dimensions and in models' layouts, compared with ONNX Runtime; rotates over the targets that run here, with
 guarded memory."""
-# suite: timeout=900
-
-import pathlib
-import sys
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.data_dependent_suite import model_of
-from e2e.tessera_e2e import Service, runnable_targets, target_in_turn, target_name
-from oracle.oracle import Oracle, difference
-from suite import check, check_equal, run
+from e2e.tessera_e2e import runnable_targets, target_in_turn, target_name
+from oracle.oracle import difference
 
 LAYERS = 6  # layers in one model
 TOLERANCE = 2e-5  # of the output's largest magnitude; the order of sums differs, and some use Winograd
@@ -146,7 +140,8 @@ def agrees(service, oracle, target, name, nodes, inputs, outputs, constants, *ar
         check(relative <= TOLERANCE, f"{name} for {target_name(target)}: {key} is off by {relative:.3g}: {layer}")
 
 
-def between_planes(service, oracle, target):
+@pytest.mark.parametrize("target", runnable_targets(), ids=target_name)
+def test_between_planes(service, oracle, target):
     """Layers of few channels in Winograd's domain on images that exceed the near cache. Layout changes before and after
     them run in the slices of their stages. Odd extents, padded blocks, one channel block and several, rows that are no
     whole vectors."""
@@ -170,15 +165,9 @@ def between_planes(service, oracle, target):
            "--pin", pins)
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("convolutions", [
-            (name, lambda turn=turn, name=name, each=each: agrees(service, oracle, target_in_turn(turn), name, *each))
-            for turn, (name, each) in enumerate(models().items())] + [
-            (f"between planes for {target_name(target)}", lambda target=target: between_planes(service, oracle, target))
-            for target in runnable_targets()])
+MADE = models()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", MADE)
+def test_layers(service, oracle, name):
+    agrees(service, oracle, target_in_turn(list(MADE).index(name)), name, *MADE[name])

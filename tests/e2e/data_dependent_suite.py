@@ -1,19 +1,12 @@
-#!/usr/bin/python3
 """Results with data-dependent shapes, compared with ONNX Runtime, at odd sizes, with no element found and with all."""
-# suite: timeout=900
-
-import pathlib
-import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, save_npz
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
+from checks import check, check_equal
+from e2e.tessera_e2e import save_npz
 
 random = np.random.default_rng(20260)
 node = helper.make_node
@@ -165,7 +158,7 @@ def agrees(service, oracle, name, nodes, inputs, outputs, constants, target="hos
         np.testing.assert_allclose(found[key], expected[key], rtol=1e-5, atol=1e-6, err_msg=f"{name}: {key}")
 
 
-def one_artifact_gives_many_shapes(service, oracle):
+def test_one_artifact_gives_many_shapes(service, oracle):
     """One artifact, in this process and through the service: the output shape of each run follows its data."""
     path = model_of(service, "many", [node("NonZero", ["x"], ["y"])], {"x": sparse((6, 5), 1)}, {"y": (I64, 2)})
     compiled = service.compile(path)
@@ -184,7 +177,7 @@ def one_artifact_gives_many_shapes(service, oracle):
                     "shape in the answer")
 
 
-def one_artifact_slices_anywhere(service, oracle):
+def test_one_artifact_slices_anywhere(service, oracle):
     """All starts and ends around a dimension, computed from data: results equal NumPy's."""
     path = model_of(service, "anywhere", [node("Slice", ["x", "start", "end", "axis"], ["y"]),
                                           node("ReduceSum", ["y", "axis"], ["sum"], keepdims=0)],
@@ -199,7 +192,7 @@ def one_artifact_slices_anywhere(service, oracle):
             np.testing.assert_allclose(found["sum"], x[:, start:end].sum(1), rtol=1e-6, err_msg=f"from {start} to {end}")
 
 
-def one_artifact_has_its_window_anywhere(service, oracle):
+def test_one_artifact_has_its_window_anywhere(service, oracle):
     """x[:, i : i + 3] with i from data: operators that need its length use the full extent; as a result it may be shorter."""
     x = random.standard_normal((2, 8, 5)).astype(np.float32)
     constants = {"three": np.array([3]), "one": np.array([1]), "axis": np.array([1]), "merge": np.array([2, -1]),
@@ -224,7 +217,7 @@ def one_artifact_has_its_window_anywhere(service, oracle):
         session.close()
 
 
-def what_needs_the_extent_is_refused(service, oracle):
+def test_what_needs_the_extent_is_refused(service, oracle):
     """The message names the node, the dimension and its bound."""
     for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Reshape", ["w", "whole"], ["y"])],
                           ("Reshape", "dimension 1", "the new shape wants 12")),
@@ -243,16 +236,9 @@ def what_needs_the_extent_is_refused(service, oracle):
             check(word in failure["message"] + failure["fix"], f"no '{word}' in: {failure}")
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        cases = [(name, lambda name=name, each=each: agrees(service, oracle, name, *each))
-                 for name, each in table().items()]
-        cases += [(case.__name__, lambda case=case: case(service, oracle))
-                  for case in (one_artifact_gives_many_shapes, one_artifact_slices_anywhere,
-                            one_artifact_has_its_window_anywhere, what_needs_the_extent_is_refused)]
-        return run("data_dependent", cases)
+CASES = table()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", CASES)
+def test_operators(service, oracle, name):
+    agrees(service, oracle, name, *CASES[name])

@@ -1,20 +1,13 @@
-#!/usr/bin/python3
 """A text decoder with weights of 4 or 8 bits generates token by token: logits and state of each step are compared with
 ONNX Runtime's, each side with its own state."""
-# suite: timeout=600
-
-import pathlib
-import sys
 
 import numpy as np
 import onnx
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service
+from checks import check, check_equal
 from models import catalog
-from oracle.oracle import Oracle, difference
-from suite import check, check_equal, run
+from oracle.oracle import difference
 
 TOLERANCE = 1e-4  # of the output's largest magnitude
 LAYERS, GROUPS, HEAD = 2, 2, 16
@@ -61,7 +54,8 @@ def write(service, oracle, path, artifact, steps, mask_of, state):
     check(len(set(written)) > 1, f"always the same token: {written}")
 
 
-def state_in_a_buffer(service, oracle, bits):
+@pytest.mark.parametrize("bits", (4, 8))
+def test_state_in_a_buffer(service, oracle, bits):
     """One artifact for all steps: the state has the buffer's length, and the mask selects the valid part."""
     path, length = model(service, bits), 13
     compiled = service.compile(path, None, "--dim", "N=1", "--dim", f"past={length}", "--dim", f"total={length}",
@@ -70,7 +64,8 @@ def state_in_a_buffer(service, oracle, bits):
           empty_state(1, length))
 
 
-def state_that_grows(service, oracle, bits):
+@pytest.mark.parametrize("bits", (4, 8))
+def test_state_that_grows(service, oracle, bits):
     """A variant for each step, whose inputs have the text's length."""
     path, steps = model(service, bits), 4
     first, flags = PROMPT.shape[1], []
@@ -83,7 +78,7 @@ def state_that_grows(service, oracle, bits):
     write(service, oracle, path, compiled.artifact, steps, lambda count: np.ones((1, count), np.int64), empty_state(1, 0))
 
 
-def sequences_of_different_lengths(service, oracle):
+def test_sequences_of_different_lengths(service, oracle):
     """A step of three texts at once."""
     random, length = np.random.default_rng(5), 9
     path = model(service, 4)
@@ -99,7 +94,7 @@ def sequences_of_different_lengths(service, oracle):
     same(outputs, expected, "a batch")
 
 
-def weights_stay_small(service):
+def test_weights_stay_small(service):
     """Large weights are stored as in the model: two 4-bit weights in a byte."""
     path = service.scratch("wide.onnx")
     path.write_bytes(catalog.build("decoder:hidden=256,inner=512,groups=4,heads=16,block=32").SerializeToString())
@@ -110,18 +105,3 @@ def weights_stay_small(service):
         # Zero points become floats; embedding and rotary tables stay.
         print(f"   batch {batch}: weights {weights} bytes, in the model {stored}")
         check(weights <= 1.3 * stored, f"weights take {weights} bytes, in the model {stored}")
-
-
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        cases = [(f"{name}, {bits} bits", lambda case=case, bits=bits: case(service, oracle, bits))
-                 for bits in (4, 8) for name, case in (("state in a buffer", state_in_a_buffer),
-                                                       ("state that grows", state_that_grows))]
-        cases += [("sequences of different lengths", lambda: sequences_of_different_lengths(service, oracle)),
-                  ("weights stay small", lambda: weights_stay_small(service))]
-        return run("decoder", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

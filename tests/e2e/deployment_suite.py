@@ -1,24 +1,21 @@
-#!/usr/bin/python3
 """A service with TLS and two workers on other hosts, by the documentation's lines alone: four network namespaces, each
 with its own folder and /etc/hosts. Prints the time from nothing to a running model."""
-# suite: timeout=300
 
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e import page_samples, processes
 from e2e.tessera_e2e import BIN, ROOT, wait_until
 from models import catalog
-from suite import Skip, check, check_equal, run
 
 PAGE = ROOT / "clients" / "docs" / "pages" / "operations.md"
 SECTION = "### A server and two workers on other hosts"
@@ -88,14 +85,14 @@ def connect(server, others):
 
 def need_namespaces():
     if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "nsenter", "unshare")):
-        raise Skip("namespaces take root, and the packages iproute2 and util-linux")
+        pytest.skip("namespaces take root, and the packages iproute2 and util-linux")
     tried = subprocess.run(["unshare", "--net", "--mount", "ip", "link", "add", "near", "type", "veth", "peer", "name", "far"],
                            capture_output=True, text=True, check=False)
     if tried.returncode != 0:
-        raise Skip(f"this machine has no network namespaces: {tried.stderr.strip()}")
+        pytest.skip(f"this machine has no network namespaces: {tried.stderr.strip()}")
 
 
-def by_the_documentation_alone():
+def test_by_the_documentation_alone():
     need_namespaces()
     start, tokens, worker, client = blocks_of_the_section()
     root, mark = pathlib.Path(tempfile.mkdtemp(prefix="tessera-hosts-")), uuid.uuid4().hex
@@ -138,11 +135,3 @@ def by_the_documentation_alone():
     finally:
         processes.kill_marked(mark)
         shutil.rmtree(root, ignore_errors=True)
-
-
-def main():
-    return run("deployment", [("documented commands suffice", by_the_documentation_alone)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,7 +3,6 @@
 
     docs_suite.py --record [PAGE...]      writes the output of the pages' commands into them
 """
-# suite: timeout=600
 
 import html.parser
 import json
@@ -14,12 +13,14 @@ import tempfile
 import urllib.error
 import urllib.request
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1]))  # where this file is a program
+
+from checks import check, check_equal
 from e2e import page_samples, python_package
 from e2e.browser import DESKTOP, PHONE, Browser
 from e2e.tessera_e2e import BIN, BUILD, ROOT, Service
-from suite import check, check_equal, run
 
 DOCS = ROOT / "clients" / "docs"
 SITE = BUILD / "site" / "docs"
@@ -32,6 +33,7 @@ HANDED_ROUND = ("README.md", "clients/README.md", "clients/python/README.md", "s
                 "compiler/intrinsic/README.md", "compiler/search/README.md", "compiler/simulator/README.md")
 REPOSITORY = re.compile(r"(?<![\w/.-])((?:proto|compiler|storage|server|workers|clients|deploy|tests)/[\w./-]*\w)")
 PROGRAMS = ("tessera", "tesserad", "tessera-worker")
+pytestmark = pytest.mark.service(arguments=("--web-listen", "127.0.0.1:0"))
 
 sys.path.insert(1, str(DOCS))
 import cli_reference  # noqa: E402
@@ -67,7 +69,33 @@ def read_site():
     return {path.name: Page(path) for path in sorted(SITE.glob("*.html"))}
 
 
-def links_lead_somewhere(site):
+@pytest.fixture(scope="module")
+def site():
+    return read_site()
+
+
+@pytest.fixture(scope="module")
+def programs():
+    return Programs()
+
+
+@pytest.fixture(scope="module")
+def server(service):
+    return service.address
+
+
+@pytest.fixture(scope="module")
+def address(service):
+    return "http://" + (service.data / "web.addr").read_text().strip()
+
+
+@pytest.fixture(scope="module")
+def browser(address):
+    with Browser(address) as started:
+        yield started
+
+
+def test_links_lead_somewhere(site):
     check(len(site) >= 15, sorted(site))
     check_equal([stem for stem in (*PAGES, *METHODS) if f"{stem}.html" not in site], [], "pages that the site lacks")
     listed = set(site["design.html"].links)
@@ -86,14 +114,14 @@ def links_lead_somewhere(site):
                 check(place in there.ids, f"{name}: {link} leads to no such place")
 
 
-def outside_links_are_known(site):
+def test_outside_links_are_known(site):
     """The pages work offline: external links are few, and no page needs one to be shown."""
     outside = {link for page in site.values() for link in page.links if re.match(r"https?:|/", link)}
-    allowed = re.compile(r"http://127\.0\.0\.1:7480/$|https://google\.aip\.dev/|/$")
+    allowed = re.compile(r"http://127\.0\.0\.1:7480/$|https://google\.aip\.dev/|https://www\.postgresql\.org/docs/|/$")
     check_equal([link for link in outside if not allowed.match(link)], [], "links to elsewhere")
 
 
-def named_paths_exist():
+def test_named_paths_exist():
     for stem, text in (PAGES | METHODS).items():
         prose = page_samples.FENCE.sub("", text)
         for path in REPOSITORY.findall(prose):
@@ -149,7 +177,7 @@ class Programs:
         return False
 
 
-def commands_are_real(programs):
+def test_commands_are_real(programs):
     seen = 0
     texts = {**{f"{stem}.md": text for stem, text in (PAGES | METHODS).items()}, **{name: (ROOT / name).read_text() for name in HANDED_ROUND}}
     for name, text in texts.items():
@@ -166,7 +194,7 @@ def commands_are_real(programs):
     check(seen > 100, f"only {seen} commands were found")
 
 
-def a_wrong_command_is_noticed(programs):
+def test_a_wrong_command_is_noticed(programs):
     """The check above finds faults."""
     for words in (["tessera", "compil", "x"], ["tessera", "compile", "x", "--no-such-flag"], ["tessera", "admin", "token"],
                   ["tesserad", "--data-folder", "x"], ["tessera", "compile"], ["tessera", "records", "best", "--bottom", "3"]):
@@ -175,7 +203,7 @@ def a_wrong_command_is_noticed(programs):
                 [["f", "g"], ["a", "--b=1", "c d"], ["e", "SUBSTITUTED"], ["i"], ["j"]], "words of a script")
 
 
-def references_are_complete(site, programs):
+def test_references_are_complete(site, programs):
     for words, command in programs.commands.items():
         if words[0] == "tessera":
             check("-".join(words) in site["cli.html"].ids, f"the reference lacks {command.name}")
@@ -195,20 +223,20 @@ def references_are_complete(site, programs):
             check(name in site["python-reference.html"].ids, f"the reference lacks tessera.{name}")
 
 
-def flags_of_the_service_are_documented(site, programs):
-    told = site["operations.html"].code
-    for program in ("tesserad", "tessera-worker"):
-        missing = programs.commands[(program,)].flags - told - {"-h", "--help", "--version"}
-        check(not missing, f"operations.md says nothing of {sorted(missing)} of {program}")
-
-
-def comments_reach_the_reference(site):
+def test_comments_reach_the_reference(site):
     text = (SITE / "api.html").read_text()
     for line in ("Binds symbolic dimensions", "A compilation request. The action key", "binds symbolic dimensions by name"):
         check(line.lower() in text.lower(), line)
     for message, field in (("CompileSpec", "model"), ("Failure.Reason", "INVALID_MODEL")):
         section = text[text.index(f'id="{message}"'):]
         check(f"<code>{field}</code>" in section[:section.index("</dl>")], f"{message} lacks {field}")
+
+
+def test_flags_of_the_service_are_documented(site, programs):
+    told = site["operations.html"].code
+    for program in ("tesserad", "tessera-worker"):
+        missing = programs.commands[(program,)].flags - told - {"-h", "--help", "--version"}
+        check(not missing, f"operations.md says nothing of {sorted(missing)} of {program}")
 
 
 def words_of(text):
@@ -225,7 +253,8 @@ def answers(stem, server):
     return [(block, answer, now) for (block, answer), now in zip(pairs, said)]
 
 
-def page_runs(stem, server):
+@pytest.mark.parametrize("stem", RUN)
+def test_page_runs(stem, server):
     """Figures and names differ from machine to machine; the words are equal."""
     for block, answer, now in answers(stem, server):
         before = words_of(answer.text) if answer else set()
@@ -244,7 +273,7 @@ def record(stem, server):
     (DOCS / "pages" / f"{stem}.md").write_text(text)
 
 
-def python_samples_run():
+def test_python_samples_run():
     code = "\n".join(block.text for block in page_samples.blocks(PAGES["python"], "python"))
     with tempfile.TemporaryDirectory(prefix="tessera-docs-") as folder:
         script = python_package.script(folder, "samples.py", f"import os\nos.chdir({folder!r})\n{code}")
@@ -264,7 +293,7 @@ def fetch(address, path):
         return error.code, error.headers, error.read()
 
 
-def service_serves_them(address, site):
+def test_service_serves_them(address, site):
     status, headers, _ = fetch(address, "/docs")
     check_equal((status, headers["Location"]), (302, "/docs/"), "/docs")
     for path in sorted(SITE.iterdir()):
@@ -280,7 +309,8 @@ def service_serves_them(address, site):
         check(route["method"].removeprefix("tessera.v1.") in site["api.html"].ids, route)
 
 
-def page_is_for_everyone(browser, name):
+@pytest.mark.parametrize("name", sorted(path.name for path in SITE.glob("*.html")))
+def test_page_is_for_everyone(browser, name):
     browser.look(DESKTOP, "light")
     browser.go(f"/docs/{name}")
     check(browser.text("h1"), "no title")
@@ -292,7 +322,7 @@ def page_is_for_everyone(browser, name):
     check_equal(browser.complaints(), [], f"the console of {name}, and requests that left")
 
 
-def search_finds(browser):
+def test_search_finds(browser):
     browser.look(DESKTOP, "light")
     browser.go("/docs/")
     browser.find("body").send_keys("/")
@@ -308,7 +338,7 @@ def search_finds(browser):
     check_equal(browser.complaints(), [], "the console")
 
 
-def pages_work_as_files(browser):
+def test_pages_work_as_files(browser):
     """Offline, without a service."""
     browser.base = SITE.parent.as_uri()
     browser.go("/docs/concepts.html")
@@ -321,31 +351,12 @@ def pages_work_as_files(browser):
 
 
 def main():
-    with Service(workers=2, arguments=("--web-listen", "127.0.0.1:0")) as service:
-        if "--record" in sys.argv:
-            for stem in sys.argv[sys.argv.index("--record") + 1:] or RUN:
-                record(stem, service.address)
-            return 0
-        site, programs = read_site(), Programs()
-        address = "http://" + (service.data / "web.addr").read_text().strip()
-        with Browser(address) as browser:
-            return run("docs", [
-                ("links lead somewhere", lambda: links_lead_somewhere(site)),
-                ("links to elsewhere are known", lambda: outside_links_are_known(site)),
-                ("paths that are named exist", named_paths_exist),
-                ("commands are real", lambda: commands_are_real(programs)),
-                ("a wrong command is noticed", lambda: a_wrong_command_is_noticed(programs)),
-                ("references are complete", lambda: references_are_complete(site, programs)),
-                ("comments reach the reference", lambda: comments_reach_the_reference(site)),
-                ("every flag of the service is documented", lambda: flags_of_the_service_are_documented(site, programs)),
-                *[(f"the commands of {stem}.md run", lambda stem=stem: page_runs(stem, service.address)) for stem in RUN],
-                ("samples in Python run", python_samples_run),
-                ("the service serves them", lambda: service_serves_them(address, site)),
-                *[(f"{name} is for everyone", lambda name=name: page_is_for_everyone(browser, name)) for name in site],
-                ("the search finds", lambda: search_finds(browser)),
-                ("pages work as files", lambda: pages_work_as_files(browser)),
-            ])
+    if sys.argv[1:2] != ["--record"]:
+        sys.exit(__doc__)
+    with Service(workers=2, arguments=("--web-listen", "127.0.0.1:0")) as started:
+        for stem in sys.argv[2:] or RUN:
+            record(stem, started.address)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,23 +1,15 @@
-#!/usr/bin/python3
 """Graphs as exporters write them: sizes computed by the graph, control flow of scripted models, state as inputs and outputs.
 
 Each case has, node for node, the graph that PyTorch's exporter makes of the Python code in its comment. ONNX Runtime's
 results are the reference.
 """
-# suite: timeout=600
-
-import pathlib
-import sys
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.operators_suite import Case, agrees
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
 
 F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 random = np.random.default_rng(20262)
@@ -258,7 +250,7 @@ def crop_cases():
                    "crop": np.array([4, 5]), **{f"b{i}": np.array([i]) for i in (0, 1, 2, 4)}})
 
 
-def estimators_are_refused(service):
+def test_estimators_are_refused(service):
     """scikit-learn's operators on maps and strings, and unknown ones: the error says what to do."""
     for op, advice in (("ZipMap", "'zipmap': False"), ("SVMClassifier", "hummingbird-ml")):
         nodes = [node(op, ["x"], ["scores"], domain="ai.onnx.ml"), node("Relu", ["scores"], ["y"])]
@@ -269,7 +261,7 @@ def estimators_are_refused(service):
         check(advice in report["problems"][0]["fix"], f"no advice of a check: {report}")
 
 
-def refused(service, _):
+def test_sequences_are_refused(service):
     """Inputs that are not tensors: the error says what to do."""
     sequence = helper.make_tensor_sequence_value_info("s", F32, None)
     graph = helper.make_graph([constant("zero", 0), node("SequenceAt", ["s", "zero"], ["y"])], "sequence", [sequence],
@@ -282,14 +274,9 @@ def refused(service, _):
     check("sequence" in failure["found"] and "tensor" in failure.get("fix", ""), f"no advice: {failure}")
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        cases = [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
-                 for group in (padding_cases, loop_cases, bag_cases, mask_cases, shape_cases, crop_cases) for name, case in group()]
-        return run("exporter_patterns", [*cases, ("sequence input", lambda: refused(service, oracle)),
-                                            ("estimators", lambda: estimators_are_refused(service))])
+CASES = {name: case for group in (padding_cases, loop_cases, bag_cases, mask_cases, shape_cases, crop_cases) for name, case in group()}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", CASES)
+def test_patterns(service, oracle, name):
+    agrees(service, oracle, name, CASES[name])

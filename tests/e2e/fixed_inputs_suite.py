@@ -1,18 +1,11 @@
-#!/usr/bin/python3
 """Inputs whose value is given at compile time because shapes depend on it: valid values, and all kinds of invalid ones."""
-# suite: timeout=300
-
-import pathlib
-import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, save_npz
-from suite import check, check_equal, run
+from checks import check, check_equal
+from e2e.tessera_e2e import save_npz
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 SHAPE = np.array([3, 2], np.int64)
@@ -37,13 +30,13 @@ def failure_of(service, *words, expect):
     return service.cli(*words, "--json", expect=expect).failure
 
 
-def the_error_names_the_input_to_fix(service):
+def test_the_error_names_the_input_to_fix(service):
     found = failure_of(service, "compile", reshape(service), "--target", "host", expect=4)
     check_equal(found["reason"], "UNSUPPORTED_OPERATOR", "reason")
     check("--fix shape=..." in found["fix"], f"the fix does not say what to do: {found}")
 
 
-def a_fixed_input_stays_an_input(service):
+def test_a_fixed_input_stays_an_input(service):
     compiled = service.compile(reshape(service), {}, "--fix", "shape=3,-1")
     for arrays in ({"x": X, "shape": np.array([3, -1], np.int64)}, {"x": X}):
         outputs, _ = service.run(compiled.artifact, arrays)
@@ -55,7 +48,7 @@ def a_fixed_input_stays_an_input(service):
     service.cli("run", compiled.artifact, "--random")  # draws values for x alone
 
 
-def another_value_is_refused_with_both(service):
+def test_another_value_is_refused_with_both(service):
     compiled = service.compile(reshape(service), {}, "--fix", "shape=3,2")
     given = service.scratch("in.npz")
     save_npz(given, {"x": X, "shape": np.array([6, 1], np.int64)})
@@ -66,7 +59,7 @@ def another_value_is_refused_with_both(service):
             check(word in message, f"`{words[0]}`: no {word} in the message: {message}")
 
 
-def the_service_runs_it_too(service):
+def test_the_service_runs_it_too(service):
     compiled = service.compile(reshape(service), {}, "--fix", "shape=3,2")
     for arrays in ({"x": X, "shape": SHAPE}, {"x": X}):
         given, wanted = service.scratch("in.npz"), service.scratch("out")
@@ -76,7 +69,7 @@ def the_service_runs_it_too(service):
     service.cli("profile", compiled.job["compile_result"]["artifact_id"], "--repeat", "2")
 
 
-def wrong_values_are_named(service):
+def test_wrong_values_are_named(service):
     model = reshape(service)
     np.save(service.folder / "floats.npy", np.ones(2, np.float32))
     for value, words in (("shape=float32:3,2", ("is f32", "is i64")), ("shape=@floats.npy", ("is f32", "is i64")),
@@ -91,7 +84,7 @@ def wrong_values_are_named(service):
         check(service.cli("compile", model, "--target", "host", "--fix", value, expect=None).code in (3, 5), value)
 
 
-def several_files_and_scalars(service):
+def test_several_files_and_scalars(service):
     model = save(service,
                  [helper.make_node("Slice", ["x", "starts", "ends"], ["part"]),
                   helper.make_node("CumSum", ["part", "axis"], ["y"])],
@@ -106,7 +99,7 @@ def several_files_and_scalars(service):
     np.testing.assert_array_equal(outputs["y"], np.cumsum(X[:, 1:], axis=1))
 
 
-def the_value_is_part_of_the_key(service):
+def test_the_value_is_part_of_the_key(service):
     model = reshape(service)
     first = service.compile(model, {}, "--fix", "shape=1,6")
     check(service.compile(model, {}, "--fix", "shape=1,6").job["cached"], "the same value misses the cache")
@@ -130,7 +123,7 @@ def by_rate(service, known_shape, other_shape, name, comparison="Equal"):
                 [("x", TensorProto.FLOAT, [2, 3]), ("sample rate", TensorProto.INT64, [])], ("y", TensorProto.FLOAT, None), name)
 
 
-def a_branch_that_does_not_fit_is_an_error_of_its_runs(service):
+def test_a_branch_that_does_not_fit_is_an_error_of_its_runs(service):
     compiled = service.compile(by_rate(service, [3, 2], [4, 2], "rates"), {})
     for arrays in ({"x": X, "sample rate": np.array(16000)}, {"x": X}):
         outputs, _ = service.run(compiled.artifact, arrays)
@@ -156,7 +149,7 @@ def a_branch_that_does_not_fit_is_an_error_of_its_runs(service):
     np.testing.assert_array_equal(outputs["y"], X.reshape(3, 2))
 
 
-def inputs_that_are_made_up_may_take_any_branch(service):
+def test_inputs_that_are_made_up_may_take_any_branch(service):
     """All random numbers are below the bound. Their runs are timed like others, since each run computes both branches."""
     model = by_rate(service, [3, 2], [4, 2], "large", comparison="Greater")
     compiled = service.compile(model)
@@ -169,7 +162,7 @@ def inputs_that_are_made_up_may_take_any_branch(service):
     check("give input 'sample rate' another value" in found["message"], f"run --random: {found}")
 
 
-def too_much_is_refused(service):
+def test_too_much_is_refused(service):
     np.save(service.folder / "large.npy", np.ones(8193, np.int64))
     found = failure_of(service, "compile", reshape(service), "--target", "host", "--fix", "shape=@large.npy", expect=3)
     check("65544" in found["message"] and "65536" in found["message"], f"no sizes in the message: {found}")
@@ -190,7 +183,7 @@ def with_defaults(service):
     return path
 
 
-def defaults_are_optional_from_everywhere(service):
+def test_defaults_are_optional_from_everywhere(service):
     compiled = service.compile(with_defaults(service))
     bias, identity = np.arange(6, dtype=np.float32).reshape(3, 2), compiled.job["compile_result"]["artifact_id"]
     manifest = service.cli("inspect", compiled.artifact, "--json").json
@@ -213,17 +206,3 @@ def defaults_are_optional_from_everywhere(service):
         check("'shape'" in message and "[6, 1]" in message, f"`{words[0]}` with another shape: {message}")
     service.cli("run", compiled.artifact, "--random")
     service.cli("profile", identity, "--repeat", "2")
-
-
-def main():
-    with Service(workers=2) as service:
-        service.wait_for_workers(2)
-        cases = (the_error_names_the_input_to_fix, a_fixed_input_stays_an_input, another_value_is_refused_with_both,
-                 the_service_runs_it_too, wrong_values_are_named, several_files_and_scalars,
-                 the_value_is_part_of_the_key, a_branch_that_does_not_fit_is_an_error_of_its_runs,
-                 inputs_that_are_made_up_may_take_any_branch, too_much_is_refused, defaults_are_optional_from_everywhere)
-        return run("fixed_inputs", [(case.__name__, lambda case=case: case(service)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,16 @@
-#!/usr/bin/python3
 """Classes of cases that random tests once found wrong, repeated in each run and compared with ONNX Runtime."""
-# suite: timeout=900
 
 import itertools
-import pathlib
 import re
-import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, mapping, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import ROOT, Service
-from oracle.oracle import Oracle, difference
-from suite import check, check_equal, run
+from checks import check, check_equal
+from e2e.tessera_e2e import ROOT
+from oracle.oracle import difference
 
 # Of the output's largest magnitude; integers are exact. 16-bit floats are rounded twice at most.
 TOLERANCE = {np.dtype(np.float16): 2 ** -10}
@@ -251,13 +246,7 @@ TABLE = (convolution_transposed_behind_pad, sums_along_strides, narrow_sums_alon
          grid_sample, zero_vectors, truth_values, regions, ends_of_ranges, many_of_a_kind)
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("found_by_trying", [(f"{build.__name__}/{target}",
-                                        lambda b=build, t=target: agrees(service, oracle, b(), t))
-                                       for build in TABLE for target in TARGETS])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("build", TABLE, ids=lambda build: build.__name__)
+def test_agrees(service, oracle, build, target):
+    agrees(service, oracle, build(), target)

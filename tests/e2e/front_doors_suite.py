@@ -1,19 +1,12 @@
-#!/usr/bin/python3
 """The other input formats: tensor expressions and MLIR text through the service, compared with NumPy.
 
 The expressions are the twelve operators of the thesis' table 1.1 and its examples of section 2.5.1.
 """
-# suite: timeout=600
-
-import pathlib
-import sys
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service
-from suite import check, check_equal, run
+from checks import check, check_equal
 
 TOLERANCE = 1e-5  # relative to the output's largest magnitude
 windows = np.lib.stride_tricks.sliding_window_view
@@ -124,7 +117,8 @@ def names_of(text):
     return [word.strip().split("[")[0] for word in declared.replace("]", "],").split("],") if "[" in word]
 
 
-def expression(service, name):
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_expression(service, name):
     text, shapes, answer = EXPRESSIONS[name]
     random = np.random.default_rng(3)
     arrays = {}
@@ -138,7 +132,7 @@ def expression(service, name):
     compare(outputs["O"], answer(*arrays.values()))
 
 
-def attention(service):
+def test_attention(service):
     random = np.random.default_rng(5)
     arrays = {name: random.standard_normal((2, 3, 17, 8)).astype(np.float32) for name in "QKV"}
     compiled = service.compile(write(service, "attention.te", ATTENTION), {n: a.shape for n, a in arrays.items()})
@@ -148,7 +142,7 @@ def attention(service):
     compare(outputs["A"], weights / weights.sum(-1, keepdims=True) @ arrays["V"])
 
 
-def mlir_text(service):
+def test_mlir_text(service):
     random = np.random.default_rng(7)
     arrays = {"x": random.standard_normal((5, 7)).astype(np.float32),
               "w": random.standard_normal((7, 9)).astype(np.float32)}
@@ -157,7 +151,7 @@ def mlir_text(service):
     compare(outputs["y"], np.tanh(arrays["x"] @ arrays["w"]))
 
 
-def errors_name_the_place(service):
+def test_errors_name_the_place(service):
     for name, text, reason, words in (
             ("a.te", "input A[2];\nB[i] = C[i];", "INVALID_MODEL", "line 2, column 8"),
             ("b.te", "input A[M];\nB[i] = A[i];", "UNBOUND_DIMENSION", "'M'"),
@@ -166,14 +160,3 @@ def errors_name_the_place(service):
         answer = service.cli("compile", write(service, name, text), "--json", expect=3)
         check_equal(answer.failure["reason"], reason, f"reason for {name}")
         check(words in answer.failure["message"], f"{name}: no '{words}' in {answer.failure['message']}")
-
-
-def main():
-    with Service(workers=2) as service:
-        cases = [(name, lambda n=name: expression(service, n)) for name in EXPRESSIONS]
-        cases += [(case.__name__, lambda c=case: c(service)) for case in (attention, mlir_text, errors_name_the_place)]
-        return run("front_doors", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

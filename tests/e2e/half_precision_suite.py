@@ -1,21 +1,17 @@
-#!/usr/bin/python3
 """Sums and formulas of f16 and bf16 are computed in f32 and rounded once: results are within little more than half an
 ulp of their type, whatever the length, and weights keep their stored size."""
-# suite: timeout=900
 
-import pathlib
-import sys
+import itertools
 import zipfile
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, target_in_turn, target_name
+from checks import check, check_equal
+from e2e.tessera_e2e import target_in_turn, target_name
 from fuzz.cases.types import rounded_to_bf16
-from suite import check, check_equal, run
 
 PRECISION = {"f16": 2.0**-10, "bf16": 2.0**-7}
 PROTO = {"f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16}
@@ -245,7 +241,7 @@ def onnx_case(kind, family, target, service):
           f"within {ULPS} ulp of {kind}: " + str({k: v for k, v in off.items() if not v <= ULPS}))
 
 
-def expression(service):
+def test_expression(service):
     """The other input formats sum in f32 too."""
     text = service.scratch("product.te")
     text.write_text("input A[M, K], B[K, N]: f16;  C[i, j] += A[i, k] * B[k, j];")
@@ -269,7 +265,7 @@ def expression(service):
         check(ulps_off("f16", ours, exact) <= ULPS, f"{path.name}: {ulps_off('f16', ours, exact)} ulps")
 
 
-def weights_stay_small(service):
+def test_weights_stay_small(service):
     """16-bit weights are widened when they are read, not in the file."""
     model = Model("f16")
     w = model.values(512, 384)
@@ -283,7 +279,7 @@ def weights_stay_small(service):
     check(largest < 1.5 * w.size * 2, f"{largest} bytes for {w.size} weights of f16")
 
 
-def filters_stay_small(service):
+def test_filters_stay_small(service):
     """Winograd filters are eight times as large as 16-bit weights; the first run computes them."""
     model = Model("f16")
     w, x = model.values(256, 224, 3, 3), model.values(1, 224, 21, 19)
@@ -327,7 +323,8 @@ def single_model(service):
     return path, {"x": x, "image": image}, (w, v, conv)
 
 
-def as_bf16(service, target):
+@pytest.mark.parametrize("target", ("host", "x86-64-v3"))
+def test_as_bf16(service, target):
     """A float model compiled with products in bf16: both operands are rounded once, sums are f32, and nothing else changes."""
     path, arrays, (w, v, conv) = single_model(service)
     x, image = arrays["x"], arrays["image"]
@@ -356,7 +353,8 @@ def as_bf16(service, target):
         check(lost < 2.0**-6, f"{name} lost {lost:.2g} of its largest value")
 
 
-def special_values(service, target):
+@pytest.mark.parametrize("target", ("host", "x86-64-v3"))
+def test_special_values(service, target):
     """Infinities and NaNs are preserved. Subnormals may count as zero. A sum of k terms may differ by k f32 ulps of the
     terms' magnitudes, plus each term whose operand or product is subnormal."""
     random = np.random.default_rng(13)
@@ -389,7 +387,7 @@ def special_values(service, target):
         check((np.abs(ours[3:] - exact[3:]) <= bound).all(), f"{name}: {np.abs(ours[3:] - exact[3:]) / bound}")
 
 
-def accuracy_is_printed(service):
+def test_accuracy_is_printed(service):
     """What became of the products; with --verify also the differences of results."""
     path = service.scratch("plain.te")
     path.write_text("input A[M, K], B[K, N]: f32;  C[i, j] += A[i, k] * B[k, j];")
@@ -401,22 +399,10 @@ def accuracy_is_printed(service):
     check("precision: 3 products" in done.out and "differ from the model's by at most" in done.out, done.out)
 
 
-def main():
-    with Service() as service:
-        cases = [("expression and MLIR", lambda: expression(service)),
-                 ("weights stay small", lambda: weights_stay_small(service)),
-                 ("filters stay small", lambda: filters_stay_small(service))]
-        for target in ("host", "x86-64-v3"):
-            cases.append((f"as bf16/{target}", lambda t=target: as_bf16(service, t)))
-            cases.append((f"special values/{target}", lambda t=target: special_values(service, t)))
-        cases.append(("accuracy is printed", lambda: accuracy_is_printed(service)))
-        for kind in PRECISION:
-            for family in FAMILIES:
-                for target in ("host", target_in_turn(len(cases))):
-                    cases.append((f"{family.__name__}/{kind}/{target_name(target)}",
-                                  lambda k=kind, f=family, t=target: onnx_case(k, f, t, service)))
-        return run("half_precision", cases)
+CASES = [(kind, family, target) for number, (kind, family) in enumerate(itertools.product(PRECISION, FAMILIES))
+         for target in ("host", target_in_turn(2 * number + 8))]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("kind, family, target", CASES, ids=[f"{family.__name__}/{kind}/{target_name(target)}" for kind, family, target in CASES])
+def test_operators(service, kind, family, target):
+    onnx_case(kind, family, target, service)

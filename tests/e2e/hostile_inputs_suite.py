@@ -1,16 +1,10 @@
-#!/usr/bin/python3
 """Hostile input tensors for valid models: generated code never leaves its buffers, whatever its inputs contain."""
-
-import pathlib
-import sys
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, model_inputs, model_path, save_npz, shapes_of
-from suite import check, run
+from checks import check
+from e2e.tessera_e2e import model_inputs, model_path, save_npz, shapes_of
 
 EXTREMES = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min, 1 << 40, -(1 << 40), 1 << 32, (1 << 32) + 1],
                     np.int64)
@@ -34,7 +28,7 @@ def same_here_and_on_a_worker(service, compiled, hostile, tame):
         check(np.array_equal(np.load(remote / f"{name}.npy"), array), f"{name}: differs on a worker")
 
 
-def token_ids_outside_the_vocabulary(service):
+def test_token_ids_outside_the_vocabulary(service):
     spec, vocabulary = "bert_tiny", 1000
     for batch in (1, 3):
         hostile = model_inputs(spec, batch)
@@ -55,7 +49,7 @@ def build(service, nodes, inputs, constants):
     return service.compile(path)
 
 
-def gathers_at_computed_indices(service):
+def test_gathers_at_computed_indices(service):
     data = np.arange(7 * 5, dtype=np.float32).reshape(7, 5)
     indices = np.array([*EXTREMES, 7, -8, 6, -7], np.int64)
     given = [helper.make_tensor_value_info("i", TensorProto.INT64, [len(indices)])]
@@ -64,7 +58,7 @@ def gathers_at_computed_indices(service):
         same_here_and_on_a_worker(service, compiled, {"i": indices}, {"i": clamped(indices, extent)})
 
 
-def gathers_elements(service):
+def test_gathers_elements(service):
     data = np.arange(6, dtype=np.float32)
     indices = np.array([*EXTREMES], np.int64)
     given = [helper.make_tensor_value_info("i", TensorProto.INT64, [6])]
@@ -75,7 +69,7 @@ def gathers_elements(service):
     same_here_and_on_a_worker(service, compiled, {"i": indices[:, None]}, {"i": clamped(indices, 6)[:, None]})
 
 
-def indices_cast_from_floats(service):
+def test_indices_cast_from_floats(service):
     # The conversion of floats beyond int64 is unspecified, but the element that is read must be one of the tensor.
     data = np.arange(100, 107, dtype=np.float32)
     floats = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 9.3e18, 3], np.float32)
@@ -84,16 +78,3 @@ def indices_cast_from_floats(service):
     compiled = build(service, nodes, [helper.make_tensor_value_info("f", TensorProto.FLOAT, [7])], {"data": data})
     outputs, _ = service.run(compiled.artifact, {"f": floats})
     check(np.isin(outputs["y"], data).all() and outputs["y"][6] == 103, f"read outside the tensor: {outputs['y']}")
-
-
-CASES = (token_ids_outside_the_vocabulary, gathers_at_computed_indices, gathers_elements, indices_cast_from_floats)
-
-
-def main():
-    with Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("hostile_inputs", [(case.__name__, lambda c=case: c(service)) for case in CASES])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

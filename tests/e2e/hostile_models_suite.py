@@ -1,17 +1,15 @@
-#!/usr/bin/python3
 """Hostile models: each gets the typed failure of its table row, with the place; the service continues."""
-# suite: timeout=900
 
 import json
-import pathlib
 import re
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
-from e2e.tessera_e2e import Service, model_inputs, model_path
+from checks import check, check_equal
+from e2e.tessera_e2e import model_inputs, model_path
 from models import hostile_models
-from suite import check, check_equal, run
+
+pytestmark = pytest.mark.service(arguments=("--log-level", "debug"))
 
 EXIT_CODES = {"INVALID_MODEL": 3, "UNBOUND_DIMENSION": 3, "LIMIT_EXCEEDED": 3, "UNSUPPORTED_OPERATOR": 4,
               "MISSING_BLOB": 5}
@@ -24,17 +22,31 @@ PEAK = re.compile(r"\(job (\S+)\): attempt \d+ took .* (\d+) KiB resident at the
 seen_peaks = []  # bytes of the largest task process of each model that had one
 
 
-def is_refused(service, folder, row):
+@pytest.fixture(scope="module")
+def before(service):
+    """The workers before any model: id -> process."""
+    return {worker["id"]: worker["pid"] for worker in service.wait_for_workers(2)}
+
+
+@pytest.fixture(scope="module")
+def folder(service, before):
+    path = service.folder / "hostile"
+    hostile_models.write(path)
+    return path
+
+
+@pytest.mark.parametrize("row", hostile_models.TABLE, ids=lambda row: row.name)
+def test_is_refused(service, folder, row):
     # The task's deadline bounds the time: a model that exceeds it fails with another reason than the table's.
-    answer = service.cli("compile", folder / row["file"], "--target", "host", "--timeout", "30s", "--json",
+    answer = service.cli("compile", folder / f"{row.name}.onnx", "--target", "host", "--timeout", "30s", "--json",
                          "-o", service.scratch("refused.tsra"), expect=None)
     check(answer.code != 0, f"accepted: {answer}")
     failure = answer.failure
     reason = failure.get("reason")
-    check(reason in row["reasons"], f"reason {reason}, expected {' or '.join(row['reasons'])}: {answer}")
+    check(reason in row.reasons, f"reason {reason}, expected {' or '.join(row.reasons)}: {answer}")
     check_equal(answer.code, EXIT_CODES[reason], "exit code")
     text = json.dumps(failure, ensure_ascii=False)
-    for word in row["mentions"]:
+    for word in row.mentions:
         check(word in text, f"the failure does not mention '{word}': {text}")
     check(failure.get("message"), "no message")
     if job := answer.json.get("job"):  # the others are rejected before a process starts
@@ -60,16 +72,9 @@ def goes_on(service, before):
     check_equal(outputs["y"].shape, (1, 10), "shape of a good model's output")
 
 
-def main():
-    with Service(workers=2, arguments=("--log-level", "debug")) as service:
-        before = {worker["id"]: worker["pid"] for worker in service.wait_for_workers(2)}
-        folder = service.folder / "hostile"
-        rows = hostile_models.write(folder)
-        cases = [(row["name"], lambda r=row: is_refused(service, folder, r)) for row in rows]
-        cases.append(("memory_was_watched", lambda: memory_was_watched(len(rows))))
-        cases.append(("the_service_goes_on", lambda: goes_on(service, before)))
-        return run("hostile_models", cases)
+def test_memory_was_watched():
+    memory_was_watched(len(hostile_models.TABLE))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_the_service_goes_on(service, before):
+    goes_on(service, before)

@@ -1,15 +1,12 @@
-#!/usr/bin/python3
 """A worker keeps the compiler's code in huge pages, which all of its tasks share, and gives the same bytes without them."""
-# suite: timeout=120
 
 import pathlib
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e import processes
 from e2e.tessera_e2e import Service, model_path
-from suite import Skip, check, check_equal, run
 
 SETTING = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -24,15 +21,11 @@ def compiled(*arguments):
         return artifact, next(int(line.split()[1]) for line in rollup if line.startswith("AnonHugePages:")) / 1024
 
 
-def code_is_in_huge_pages_unless_told():
+def test_code_is_in_huge_pages_unless_told():
     if not SETTING.exists() or "[never]" in SETTING.read_text():
-        raise Skip("this kernel gives no huge pages")
+        pytest.skip("this kernel gives no huge pages")
     artifact, huge = compiled()
     plain, small = compiled("--worker-arg=--no-huge-pages")
     print(f"   {huge:.0f} MB in huge pages, {small:.0f} with --no-huge-pages")
     check(huge > 20 and small < 4, "the compiler's code is not where it should be")
     check(artifact == plain, "the artifact differs by where the code lies")
-
-
-if __name__ == "__main__":
-    sys.exit(run("huge_pages", [(code_is_in_huge_pages_unless_told.__name__, code_is_in_huge_pages_unless_told)]))

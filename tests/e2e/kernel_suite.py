@@ -1,6 +1,4 @@
-#!/usr/bin/python3
 """Operators as PTX for Tensor Cores, from the command line: run and compared, launched by a manifest, assembled."""
-# suite: timeout=120
 
 import json
 import pathlib
@@ -8,12 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.tessera_e2e import BIN
-from suite import Skip, check, check_equal, run
 
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench" / "gpu"
 PRODUCT = ("--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "61x43x83")
@@ -43,7 +40,12 @@ class Kernels:
         return answer
 
 
-def odd_shapes_are_right(kernels):
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    return Kernels(tmp_path_factory.mktemp("kernel"))
+
+
+def test_odd_shapes_are_right(kernels):
     for type_, result in (("f16", "f32"), ("s8", "s32")):
         answer = kernels.checked(*PRODUCT, "--type", type_)
         check_equal(answer["checked"]["blocks"], answer["kernel"]["grid"], "blocks that were run")
@@ -56,7 +58,7 @@ def odd_shapes_are_right(kernels):
                 "shapes of a convolution")
 
 
-def a_manifest_launches(kernels):
+def test_a_manifest_launches(kernels):
     manifest, text = kernels.folder / "launch.json", kernels.folder / "kernel.ptx"
     answer = kernels.checked(*PRODUCT, "--manifest", manifest.name, "--name", "product")
     launch = json.loads(manifest.read_text())
@@ -73,14 +75,14 @@ def a_manifest_launches(kernels):
     check_equal(json.loads(manifest.read_text()), launch, "the manifest of a printed kernel")
 
 
-def exchanged_rows_do_not_conflict(kernels):
+def test_exchanged_rows_do_not_conflict(kernels):
     shared, plain = (kernels.checked(*SQUARE, *more)["fetches"] for more in ((), ("--plain",)))
     check_equal(shared["cycles"], shared["accesses"], "cycles of fetches without conflicts")
     check_equal(plain["accesses"], shared["accesses"], "fetches of plain rows")
     check(plain["cycles"] > 2 * plain["accesses"], f"plain rows do not conflict: {plain}")
 
 
-def many_plans_are_files_of_a_folder(kernels):
+def test_many_plans_are_files_of_a_folder(kernels):
     said = kernels.answer(*PRODUCT, "--plans", "12", "-o", "plans", "--name", "plan")
     check(said.startswith("12 plans of "), said)
     manifests = [json.loads((kernels.folder / "plans" / f"plan{i}.json").read_text()) for i in range(12)]
@@ -98,16 +100,16 @@ def many_plans_are_files_of_a_folder(kernels):
     check("kernel.ptx/plans" in errors, errors)
 
 
-def without_a_gpu_the_benchmark_says_so(kernels):
+def test_without_a_gpu_the_benchmark_says_so(kernels):
     if shutil.which("nvidia-smi"):
-        raise Skip("there is a GPU")
+        pytest.skip("there is a GPU")
     done = subprocess.run([sys.executable, BENCH, "measure", kernels.folder], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=60)
     check_equal(done.returncode, 2, f"exit code without a GPU: {done.stdout}{done.stderr}")
     check("gpu: PyTorch" in done.stderr, done.stderr)
 
 
-def sources_are_read_where_they_lie(kernels):
+def test_sources_are_read_where_they_lie(kernels):
     odd = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *PRODUCT, "--instruction", "wgmma.m64n64k16.f16.f32",
                                     target="sm_90"))["checked"]
     check_equal((odd["wrong"], odd["results"]), (0, 61 * 43), "results of wgmma")
@@ -120,7 +122,7 @@ def sources_are_read_where_they_lie(kernels):
     check("no plain ones" in errors, errors)
 
 
-def opaque_fragments_are_stored_by_way_of_rows(kernels):
+def test_opaque_fragments_are_stored_by_way_of_rows(kernels):
     for more in ((), ("--result", "f16"), ("--instruction", "wmma.m8n32k16.f16.f16", "--result", "f16")):
         answer = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *PRODUCT, *more, target="sm_70"))
         checked = answer["checked"]
@@ -134,7 +136,7 @@ def opaque_fragments_are_stored_by_way_of_rows(kernels):
     check(padded["cycles"] <= 2 * padded["accesses"] < plain["cycles"], f"cycles of padded rows {padded}, of plain {plain}")
 
 
-def epilogues_are_parameters_of_the_kernel(kernels):
+def test_epilogues_are_parameters_of_the_kernel(kernels):
     for target, more in (("sm_80", ()), ("sm_80", ("--type", "s8")), ("sm_70", ("--result", "f16")), ("sm_90", ("--result", "f16"))):
         answer = json.loads(kernels.answer("--json", "-o", "kernel.ptx", *PRODUCT, *FINISHED, *more, target=target))
         check_equal((answer["checked"]["wrong"], answer["checked"]["results"]), (0, 61 * 43), f"{target} {more}")
@@ -146,7 +148,7 @@ def epilogues_are_parameters_of_the_kernel(kernels):
     check("epilogue '+ bias[k]': 'k' is no loop of the result" in errors, errors)
 
 
-def what_has_no_kernel_says_why(kernels):
+def test_what_has_no_kernel_says_why(kernels):
     errors = kernels.answer(*PRODUCT, "--instruction", "mma.m8n8k4.f16.f32", target="sm_70", expect=4)
     check("mma.m8n8k4.f16.f32: it is not described as threads execute it together" in errors, errors)
     errors = kernels.answer(*PRODUCT, "--type", "f32", "--instruction", "mma.m16n8k16.f16.f32", expect=4)
@@ -159,10 +161,10 @@ def what_has_no_kernel_says_why(kernels):
         check(said in errors, errors)
 
 
-def the_assembler_takes_the_text(kernels):
+def test_the_assembler_takes_the_text(kernels):
     ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
     if not ptxas:
-        raise Skip("there is no ptxas")
+        pytest.skip("there is no ptxas")
     for target, arguments in (("sm_80", PRODUCT), ("sm_80", (*PRODUCT, "--type", "s8")), ("sm_80", SQUARE),
                               ("sm_80", STRIDED), ("sm_80", (*PRODUCT, *FINISHED, "--type", "bf16", "--result", "bf16")),
                               ("sm_80", (*PRODUCT, *FINISHED, "--type", "s8")), ("sm_70", (*PRODUCT, *FINISHED, "--result", "f16")),
@@ -174,20 +176,6 @@ def the_assembler_takes_the_text(kernels):
         done = subprocess.run([ptxas, f"-arch={own}", "kernel.ptx", "-o", "kernel.cubin"], cwd=kernels.folder,
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         if "not defined for option 'gpu-name'" in done.stderr:
-            raise Skip(f"{ptxas} does not know {target}")
+            pytest.skip(f"{ptxas} does not know {target}")
         check_equal(done.returncode, 0, f"ptxas on {target}, {' '.join(arguments)}: {done.stdout}{done.stderr}")
         check("serialized" not in done.stderr, f"products wait for each other: {done.stderr}")
-
-
-def main():
-    cases = (odd_shapes_are_right, a_manifest_launches, exchanged_rows_do_not_conflict,
-             many_plans_are_files_of_a_folder, without_a_gpu_the_benchmark_says_so,
-             sources_are_read_where_they_lie, opaque_fragments_are_stored_by_way_of_rows,
-             epilogues_are_parameters_of_the_kernel, what_has_no_kernel_says_why, the_assembler_takes_the_text)
-    with tempfile.TemporaryDirectory(prefix="tessera-kernel-") as folder:
-        kernels = Kernels(folder)
-        return run("kernel", [(case.__name__, lambda case=case: case(kernels)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

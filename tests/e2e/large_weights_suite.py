@@ -1,25 +1,21 @@
-#!/usr/bin/python3
 """Weights of tens of megabytes: stored once however many artifacts use them, and streamed where hard links are
 impossible, with the same bytes. A killed server leaves no partial files."""
-# suite: timeout=900
 
 import contextlib
 import hashlib
 import os
 import pathlib
 import random
-import sys
 import tempfile
 import time
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
 import numpy as np
+import pytest
 
+from checks import check, check_equal
 from e2e.large_model import LargeModel
 from e2e.tessera_e2e import Service, save_npz, wait_until
 from oracle.oracle import Oracle
-from suite import check, check_equal, run
 
 MIB = 1 << 20
 
@@ -65,7 +61,13 @@ def compiles(service, model, *flags):
     return service.compile(model.path, None, *model.flags, *flags, timeout=300)
 
 
-def bytes_are_stored_once(model):
+@pytest.fixture(scope="module")
+def model():
+    with tempfile.TemporaryDirectory(prefix="tessera-large-") as folder:
+        yield LargeModel(pathlib.Path(folder), 40, hidden=509, inner=2053)
+
+
+def test_bytes_are_stored_once(model):
     with Service(workers=2) as service:
         service.wait_for_workers(2)
         compiled = compiles(service, model)
@@ -92,7 +94,7 @@ def bytes_are_stored_once(model):
         check(np.array_equal(np.load(wanted / f"{model.output}.npy"), local[model.output]), "a worker computes another result")
 
 
-def streamed_bytes_are_the_same(model):
+def test_streamed_bytes_are_the_same(model):
     with Service(workers=1) as service:
         service.wait_for_workers(1)
         linked = digest(compiles(service, model).artifact)
@@ -105,7 +107,7 @@ def streamed_bytes_are_the_same(model):
         check_equal(leftovers(service), [], "left in the blob folder")
 
 
-def small_weights_are_in_the_file(_):
+def test_small_weights_are_in_the_file():
     with tempfile.TemporaryDirectory(prefix="tessera-small-") as folder, Service(workers=1) as service:
         small = LargeModel(pathlib.Path(folder), 1, hidden=61, inner=127)
         compiled = compiles(service, small)
@@ -113,7 +115,7 @@ def small_weights_are_in_the_file(_):
         check_equal(list((service.data / "blobs").glob("parts/*")), [], "parts of composed blobs")
 
 
-def a_killed_server_leaves_nothing_half_written(model):
+def test_a_killed_server_leaves_nothing_half_written(model):
     random.seed(18)
     with Service(workers=2) as service:
         service.wait_for_workers(2)
@@ -132,15 +134,3 @@ def a_killed_server_leaves_nothing_half_written(model):
             check_equal(digest(compiled.artifact), expected or digest(compiled.artifact), "the artifact afterwards")
             expected = digest(compiled.artifact)
         matches(service, model, compiled.artifact)
-
-
-def main():
-    with tempfile.TemporaryDirectory(prefix="tessera-large-") as folder:
-        model = LargeModel(pathlib.Path(folder), 40, hidden=509, inner=2053)
-        cases = [bytes_are_stored_once, streamed_bytes_are_the_same, small_weights_are_in_the_file,
-                 a_killed_server_leaves_nothing_half_written]
-        return run("large_weights", [(case.__name__, lambda case=case: case(model)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

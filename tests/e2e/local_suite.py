@@ -1,16 +1,16 @@
-#!/usr/bin/python3
 """The command line without a running service: --local, also of several commands at once."""
 
 import pathlib
 import socket
 import subprocess
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e import processes
-from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_path, wait_until
-from suite import check, check_equal, run
+from e2e.tessera_e2e import BIN, PATIENCE_S, model_path, wait_until
+
+pytestmark = pytest.mark.service(workers=0)
 
 TINY = "tiny:seed=1"
 
@@ -20,77 +20,7 @@ def tiny_locally(service, data):
             "x=1x8", "-o", service.scratch("local.tsra"), "--json"]
 
 
-def a_killed_command_leaves_no_service(service):
-    """Ctrl-C before the job exists ends a command at once, together with its temporary service."""
-    data = service.scratch("local")
-    command = service.spawn("compile", model_path("resnet50"), "--local", "--data-dir", data, "--shape", "x=1x3x224x224",
-                            "-o", service.scratch("r.tsra"))
-    announced = data / "tesserad.build"  # before it answers
-    wait_until(announced.exists, "the service starts")
-    process = pathlib.Path(f"/proc/{announced.read_text().split()[1]}")
-    check("tesserad" in (process / "comm").read_text(), "its process")
-    command.kill()
-    command.communicate()
-    wait_until(lambda: not process.exists(), "the service ends", 20)
-
-
-def local_needs_no_server(service):
-    words = tiny_locally(service, service.scratch("local-data"))
-    check(not service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "the first answer was cached")
-    check(service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "a second --local finds a cold cache")
-    service.cli("run", words[words.index("-o") + 1], "--random")
-
-
-def as_of_another_command(service, data):
-    """A service as --local starts one, without workers, and the process whose end stops it."""
-    data.mkdir(mode=0o700)
-    tesserad = f"{BIN}/tesserad --data-dir {data} --listen unix:{data}/tesserad.sock --workers 0 --die-with-parent"
-    parent = subprocess.Popen(["/bin/sh", "-c", f"{tesserad} >>{data}/tesserad.log 2>&1 & read line"], stdin=subprocess.PIPE,
-                              env={**service._env, processes.MARK: service.mark})
-    wait_until((data / "tesserad.addr").exists, "the other command's service starts")
-    return parent
-
-
-def queued_in(data):
-    """Whether the service in that folder has a job. Its log does not name jobs, so this reads the store."""
-    import sqlite3
-    try:
-        with sqlite3.connect(f"file:{data}/tessera.db?mode=ro", uri=True) as store:
-            return store.execute("SELECT count(*) FROM jobs").fetchone()[0] > 0
-    except sqlite3.OperationalError:
-        return False
-
-
-def commands_that_share_a_service_outlive_it(service):
-    """The job waits in a service without workers until that ends; then the second command's own service does it."""
-    for how in ("done", "killed"):
-        data = service.scratch(f"shared-{how}")
-        other = as_of_another_command(service, data)
-        second = service.spawn(*tiny_locally(service, data))
-        wait_until(lambda: queued_in(data), "the second command's job is there")
-        if how == "done":
-            other.kill()
-            other.wait()
-        else:
-            process = int((data / "tesserad.build").read_text().split()[1])
-            subprocess.run(["kill", "-KILL", str(process)], check=True)
-        out, err = second.communicate(timeout=PATIENCE_S)
-        check_equal(second.returncode, 0, f"{how}: exit code\n{out}\n{err}")
-        other.kill()
-        other.wait()
-        check(not (data / "tesserad.addr").exists(), f"{how}: its own service is left behind")
-
-
-def commands_that_start_at_once_share_one(service):
-    data = service.scratch("raced")
-    commands = [service.spawn(*tiny_locally(service, data)) for _ in range(4)]
-    for command in commands:
-        out, err = command.communicate(timeout=PATIENCE_S)
-        check_equal(command.returncode, 0, f"exit code\n{out}\n{err}")
-    check(not (data / "tesserad.addr").exists(), "a service is left behind")
-
-
-def what_is_built_in_needs_no_service(service):
+def test_what_is_built_in_needs_no_service(service):
     env = {"TESSERA_SERVER": "", "HOME": str(service.folder)}
     free = socket.socket()
     free.bind(("127.0.0.1", 0))  # bound but not listening: no server answers here
@@ -114,14 +44,71 @@ def what_is_built_in_needs_no_service(service):
         check("--help" in service.cli(word, "--help", env=env).out, f"{word} --help")
 
 
-CASES = (what_is_built_in_needs_no_service, local_needs_no_server, a_killed_command_leaves_no_service, commands_that_share_a_service_outlive_it,
-         commands_that_start_at_once_share_one)
+def test_local_needs_no_server(service):
+    words = tiny_locally(service, service.scratch("local-data"))
+    check(not service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "the first answer was cached")
+    check(service.cli(*words, env={"TESSERA_SERVER": ""}).json["job"]["cached"], "a second --local finds a cold cache")
+    service.cli("run", words[words.index("-o") + 1], "--random")
 
 
-def main():
-    with Service(workers=0) as service:
-        return run("local", [(case.__name__, lambda c=case: c(service)) for case in CASES])
+def test_a_killed_command_leaves_no_service(service):
+    """Ctrl-C before the job exists ends a command at once, together with its temporary service."""
+    data = service.scratch("local")
+    command = service.spawn("compile", model_path("resnet50"), "--local", "--data-dir", data, "--shape", "x=1x3x224x224",
+                            "-o", service.scratch("r.tsra"))
+    announced = data / "tesserad.build"  # before it answers
+    wait_until(announced.exists, "the service starts")
+    process = pathlib.Path(f"/proc/{announced.read_text().split()[1]}")
+    check("tesserad" in (process / "comm").read_text(), "its process")
+    command.kill()
+    command.communicate()
+    wait_until(lambda: not process.exists(), "the service ends", 20)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def as_of_another_command(service, data):
+    """A service as --local starts one, without workers, and the process whose end stops it."""
+    data.mkdir(mode=0o700)
+    tesserad = f"{BIN}/tesserad --data-dir {data} --listen unix:{data}/tesserad.sock --workers 0 --die-with-parent"
+    parent = subprocess.Popen(["/bin/sh", "-c", f"{tesserad} >>{data}/tesserad.log 2>&1 & read line"], stdin=subprocess.PIPE,
+                              env={**service._env, processes.MARK: service.mark})
+    wait_until((data / "tesserad.addr").exists, "the other command's service starts")
+    return parent
+
+
+def queued_in(data):
+    """Whether the service in that folder has a job. Its log does not name jobs, so this reads the store."""
+    import sqlite3
+    try:
+        with sqlite3.connect(f"file:{data}/tessera.db?mode=ro", uri=True) as store:
+            return store.execute("SELECT count(*) FROM jobs").fetchone()[0] > 0
+    except sqlite3.OperationalError:
+        return False
+
+
+def test_commands_that_share_a_service_outlive_it(service):
+    """The job waits in a service without workers until that ends; then the second command's own service does it."""
+    for how in ("done", "killed"):
+        data = service.scratch(f"shared-{how}")
+        other = as_of_another_command(service, data)
+        second = service.spawn(*tiny_locally(service, data))
+        wait_until(lambda: queued_in(data), "the second command's job is there")
+        if how == "done":
+            other.kill()
+            other.wait()
+        else:
+            process = int((data / "tesserad.build").read_text().split()[1])
+            subprocess.run(["kill", "-KILL", str(process)], check=True)
+        out, err = second.communicate(timeout=PATIENCE_S)
+        check_equal(second.returncode, 0, f"{how}: exit code\n{out}\n{err}")
+        other.kill()
+        other.wait()
+        check(not (data / "tesserad.addr").exists(), f"{how}: its own service is left behind")
+
+
+def test_commands_that_start_at_once_share_one(service):
+    data = service.scratch("raced")
+    commands = [service.spawn(*tiny_locally(service, data)) for _ in range(4)]
+    for command in commands:
+        out, err = command.communicate(timeout=PATIENCE_S)
+        check_equal(command.returncode, 0, f"exit code\n{out}\n{err}")
+    check(not (data / "tesserad.addr").exists(), "a service is left behind")

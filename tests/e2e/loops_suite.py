@@ -1,26 +1,19 @@
-#!/usr/bin/python3
 """Loop, Scan and recurrent layers that stay loops: random bodies, counts given by a run or computed from data, nested
 loops, compared with ONNX Runtime. Compile time does not depend on the number of iterations. Runs that take a branch of an If
 that does not work for the sizes are errors, as in ONNX Runtime.
 
-    loops_suite.py FIRST COUNT [TARGET]     runs other seeds than CI's
+    pytest tests/e2e/loops_suite.py --seeds FIRST:COUNT [--target NAME]     runs other seeds than CI's
 """
-# suite: timeout=600
-
-import pathlib
-import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+from checks import check, check_equal
+from e2e.tessera_e2e import save_npz
+from oracle.oracle import OracleError, difference
 
-from e2e.tessera_e2e import Service, save_npz
-from oracle.oracle import Oracle, OracleError, difference
-from suite import check, check_equal, run
-
-SEEDS = range(10)
 EXTENTS = (1, 2, 3, 5, 7, 16, 17, 33)
 TOLERANCE = 1e-4  # of the largest magnitude: forty iterations accumulate rounding errors
 FLOAT, INT64, INT32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
@@ -235,7 +228,7 @@ def counting(service, iterations, bound=True):
     return graph, service.compile(model)
 
 
-def size_follows_no_count(service):
+def test_size_follows_no_count(service):
     """Artifacts of twenty and of ten million iterations have the same size, to a page, and as many steps."""
     _, few = counting(service, 20)
     _, many = counting(service, 10_000_000)
@@ -245,7 +238,7 @@ def size_follows_no_count(service):
     check_equal(steps[0], steps[1], "steps")
 
 
-def counts_of_the_run(service):
+def test_counts_of_the_run(service):
     graph, compiled = counting(service, 3, bound=False)
     (count, given), = [(name, None) for name, array in graph.arrays.items() if array.dtype == np.int64]
     for trips in (-1, 0, 1, 2, 3, 100, 99_999):
@@ -257,7 +250,26 @@ def counts_of_the_run(service):
         check(np.array_equal(result, state), f"{trips} iterations: {result}, expected {state}")
 
 
-def guarded(service, oracle):
+def test_endless_rows_are_refused(service):
+    """Stacked rows need a known count: the error names the node, and how to fix the count."""
+    graph = Graph()
+    body = Graph(graph.names)
+    body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL)
+    state = body.input(shape=[3])
+    body.output(body.constant(True), [], BOOL)
+    body.output(body.op("Tanh", state), [3])
+    body.output(state, [3])
+    made = graph.op("Loop", graph.input(np.int64(12)), graph.constant(True), graph.input(np.ones(3, np.float32)), outputs=2,
+                    body=body.proto())
+    for result in made:
+        graph.output(result)
+    model = service.scratch("endless.onnx")
+    graph.save(model)
+    answer = service.cli("compile", model, "--target", "host", "--json", "-o", service.scratch("x.tsra"), expect=None)
+    check(answer.code != 0 and "--fix" in str(answer), f"{answer}")
+
+
+def test_guarded(service, oracle):
     """Kernels of bodies stay within their memory, part by part."""
     for seed, draw in ((1, Drawn.scans), (2, Drawn.loops)):
         drawn = Drawn(seed)
@@ -322,7 +334,7 @@ class Detector:
         return dict(zip(self.names, values))
 
 
-def a_detector_takes_the_windows_of_its_rate(service, oracle):
+def test_a_detector_takes_the_windows_of_its_rate(service, oracle):
     detector = Detector()
     model = service.scratch("detector.onnx")
     detector.graph.save(model)
@@ -349,7 +361,7 @@ def a_detector_takes_the_windows_of_its_rate(service, oracle):
     check("an error of some runs" in service.cli("inspect", short.artifact).out, "inspect does not tell")
 
 
-def branches_within_branches_and_loops(service, oracle):
+def test_branches_within_branches_and_loops(service, oracle):
     """Ifs with a branch that does not work: one within a branch of another If, one within a Loop with a run-time count."""
     graph = Graph()
     outer, inner = graph.input(shape=[], kind=BOOL), graph.input(shape=[], kind=BOOL)
@@ -388,44 +400,8 @@ def branches_within_branches_and_loops(service, oracle):
     check_equal(runs_agree(service, oracle, model, artifact, runs, words), 5, "errors")
 
 
-def endless_rows_are_refused(service):
-    """Stacked rows need a known count: the error names the node, and how to fix the count."""
-    graph = Graph()
-    body = Graph(graph.names)
-    body.input(shape=[], kind=INT64), body.input(shape=[], kind=BOOL)
-    state = body.input(shape=[3])
-    body.output(body.constant(True), [], BOOL)
-    body.output(body.op("Tanh", state), [3])
-    body.output(state, [3])
-    made = graph.op("Loop", graph.input(np.int64(12)), graph.constant(True), graph.input(np.ones(3, np.float32)), outputs=2,
-                    body=body.proto())
-    for result in made:
-        graph.output(result)
-    model = service.scratch("endless.onnx")
-    graph.save(model)
-    answer = service.cli("compile", model, "--target", "host", "--json", "-o", service.scratch("x.tsra"), expect=None)
-    check(answer.code != 0 and "--fix" in str(answer), f"{answer}")
-
-
-def main():
-    if len(sys.argv) > 2:
-        first, count = int(sys.argv[1]), int(sys.argv[2])
-        target = sys.argv[3] if len(sys.argv) > 3 else "host"
-        seeds, targets = range(first, first + count), {0: target, 1: target}
-    else:
-        seeds, targets = SEEDS, {0: "host", 1: "haswell"}
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        cases = [(f"{draw.__name__}/{seed}", lambda d=draw, s=seed: agrees(
-            service, oracle, d(Drawn(s)), f"{d.__name__}_{s}", targets[s % 2],
-            ("--verify",) if s % 5 == 0 else ())) for draw in (Drawn.loops, Drawn.scans, Drawn.recurrent) for seed in seeds]
-        if len(sys.argv) <= 2:
-            cases += [(case.__name__, lambda c=case: c(service)) for case in
-                      (size_follows_no_count, counts_of_the_run, endless_rows_are_refused)]
-            cases += [(case.__name__, lambda c=case: c(service, oracle)) for case in
-                      (guarded, a_detector_takes_the_windows_of_its_rate, branches_within_branches_and_loops)]
-        return run("loops", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.seeds(range(10))
+@pytest.mark.parametrize("draw", (Drawn.loops, Drawn.scans, Drawn.recurrent), ids=lambda draw: draw.__name__)
+def test_drawn(service, oracle, draw, seed, chosen_target):
+    agrees(service, oracle, draw(Drawn(seed)), f"{draw.__name__}_{seed}", chosen_target or ("host", "haswell")[seed % 2],
+           ("--verify",) if seed % 5 == 0 else ())

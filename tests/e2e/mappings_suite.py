@@ -1,15 +1,12 @@
-#!/usr/bin/python3
 """Chips as data, from the command line: descriptions are checked with locations and compared, operators are mapped to
 instructions as counted in the thesis, and a new instruction from a text file works like a built-in one."""
-# suite: timeout=300
 
-import pathlib
-import sys
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+from checks import check, check_equal
+from e2e.tessera_e2e import model_path
 
-from e2e.tessera_e2e import Service, model_path
-from suite import check, check_equal, run
+pytestmark = pytest.mark.service(workers=1)
 
 TABLE_5_3 = {"GMV": 1, "GMM": 1, "C1D": 6, "C2D": 35, "C3D": 180, "T2D": 7, "GRP": 35, "DIL": 35, "DEP": 11, "CAP": 105,
              "BCV": 11, "GFC": 1, "MEN": 1, "VAR": 1, "SCN": 1}
@@ -34,7 +31,7 @@ intrinsics {
 NOWHERE = {"TESSERA_SERVER": "127.0.0.1:1"}
 
 
-def counts_are_those_of_the_thesis(service):
+def test_counts_are_those_of_the_thesis(service):
     for target in ("sm_70", "sm_80", "sm_90", "ascend-910-like"):
         printed = service.cli("mappings", "--target", target, "--json", env=NOWHERE).json
         check_equal({row["operator"]: row["mappings"] for row in printed["operators"]}, TABLE_5_3, target)
@@ -47,7 +44,7 @@ def counts_are_those_of_the_thesis(service):
     check("rule of admission" in service.cli("mappings", "--target", "gemv-engine").out, "a deviation is not explained")
 
 
-def a_mapping_is_explained(service):
+def test_a_mapping_is_explained(service):
     shown = service.cli("mappings", "--target", "ascend-910-like", "--op", "C2D", "--explain", "0", env=NOWHERE).out
     for part in ("X, arrays by loops", "Z * Y = X and X * Y^T = Z hold", "fractal zZ", "fractal nZ", "base ", "price"):
         check(part in shown, f"{part!r} is not in\n{shown}")
@@ -59,7 +56,7 @@ def a_mapping_is_explained(service):
     service.cli("mappings", "--target", "sm_80", "--instruction", "none", expect=5)
 
 
-def a_new_instruction_is_a_text(service):
+def test_a_new_instruction_is_a_text(service):
     path = service.scratch("engine.textproto")
     path.write_text(ENGINE)
     check(service.cli("target", "check", path, env=NOWHERE).out.startswith("valid; 1 instructions"), "check")
@@ -69,7 +66,7 @@ def a_new_instruction_is_a_text(service):
     check("c:s32[i, j] += a:s8[i, r] * b:s8[r, j]" in service.cli("target", "show", "our-engine").out, "registered")
 
 
-def faults_have_places(service):
+def test_faults_have_places(service):
     path = service.scratch("engine.textproto")
     path.write_text(ENGINE.replace('subscripts: "r" subscripts: "j"', 'subscripts: "r" subscripts: "k"'))
     answer = service.cli("target", "check", path, expect=3, env=NOWHERE)
@@ -79,14 +76,14 @@ def faults_have_places(service):
     check_equal((problem["line"], problem["field"]), (13, "intrinsics[0].operands[2].subscripts[1]"), "the place")
 
 
-def descriptions_are_compared(service):
+def test_descriptions_are_compared(service):
     found = service.cli("target", "diff", "skylake-avx512", "cascadelake", "--json", env=NOWHERE).json["differences"]
     fields = {entry["field"] for entry in found}
     check({"code.cpu", "intrinsics[vpdpbusd.512].emit"} <= fields, f"{sorted(fields)}")
     check_equal(service.cli("target", "diff", "haswell", "haswell").out, "no difference\n", "equal ones")
 
 
-def operators_of_models_are_counted(service):
+def test_operators_of_models_are_counted(service):
     covered = service.cli("coverage", model_path("mlp"), "--shape", "x=1x784", "--target", "sm_80", "--json").json
     model, = covered["models"]
     linear = [entry for entry in model["operators"] if entry["op"] in ("Gemm", "MatMul")]
@@ -94,20 +91,9 @@ def operators_of_models_are_counted(service):
     check_equal(model["mapped"], len(linear), "what is no product does not map")
 
 
-def code_is_refused_by_its_reason(service):
+def test_code_is_refused_by_its_reason(service):
     for target in ("sm_80", "ascend-910-like"):
         failure = service.cli("compile", model_path("mlp"), "--shape", "x=1x784", "--target", target, "--json",
                               expect=3).failure
         check_equal(failure["reason"], "INVALID_TARGET", target)
         check(f"target {target} is of family" in failure["message"], f"{failure}")
-
-
-def main():
-    cases = (counts_are_those_of_the_thesis, a_mapping_is_explained, a_new_instruction_is_a_text, faults_have_places,
-             descriptions_are_compared, operators_of_models_are_counted, code_is_refused_by_its_reason)
-    with Service(workers=1) as service:
-        return run("mappings", [(case.__name__, lambda case=case: case(service)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

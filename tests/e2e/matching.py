@@ -2,7 +2,7 @@
 
 from e2e.tessera_e2e import model_inputs, model_path, shapes_of, target_name
 from oracle.oracle import difference
-from suite import check, check_equal
+from checks import check, check_equal
 
 TOLERANCE = 1e-4  # of the output's largest magnitude
 

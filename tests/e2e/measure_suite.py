@@ -1,24 +1,20 @@
-#!/usr/bin/python3
 """`tessera target measure`: a description of this machine that says for each figure how it was measured and how noisy
 it is, and that works like any other target."""
-# suite: timeout=600
 
-import pathlib
 import re
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.matching import matches
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
+
+pytestmark = [pytest.mark.alone, pytest.mark.service(workers=1)]
 
 NOWHERE = {"TESSERA_SERVER": "127.0.0.1:1"}
 BRIEF = ("--repeat", "3")
 
 
-def figures_say_what_they_are(service):
+def test_figures_say_what_they_are(service):
     answer = service.cli("target", "measure", *BRIEF, "--json", env=NOWHERE).json
     figures = {(figure["field"], figure["cores"] > 1): figure for figure in answer["figures"]}
     for (field, _), figure in figures.items():
@@ -36,7 +32,7 @@ def figures_say_what_they_are(service):
     check(unit["ops_per_cycle"] > unit["lanes"], f"less than a vector of operations a cycle: {unit}")
 
 
-def the_file_is_a_target(service, oracle):
+def test_the_file_is_a_target(service, oracle):
     path = service.scratch("measured.textproto")
     told = service.cli("target", "measure", *BRIEF, "--name", "this-machine", "--out", path, env=NOWHERE)
     check("memory[0].bandwidth_bytes_per_cycle" in told.out and "this-machine; hash " in told.out, told.out)
@@ -53,29 +49,17 @@ def the_file_is_a_target(service, oracle):
         matches(service, oracle, spec, batch, target=path)
 
 
-def output_is_the_description(service):
+def test_output_is_the_description(service):
     path = service.scratch("printed.textproto")
     answer = service.cli("target", "measure", *BRIEF, "--quiet", env=NOWHERE)
     path.write_text(answer.out)
     check(service.cli("target", "check", path, env=NOWHERE).out.startswith("valid; "), "what was printed")
 
 
-def mistakes_are_told_before(service):
+def test_mistakes_are_told_before(service):
     path = service.scratch("none") / "there.textproto"
     answer = service.cli("target", "measure", "--out", path, expect=3, env=NOWHERE)
     check(str(path) in answer.err and "measure: " not in answer.err, answer.err)
     answer = service.cli("target", "measure", "--name", "My Machine", "--json", expect=3, env=NOWHERE)
     check("name" in answer.failure["message"] and "lower-case" in answer.failure["message"], f"{answer.failure}")
     service.cli("target", "measure", "--repeat", "2", expect=2, env=NOWHERE)
-
-
-def main():
-    with Service(workers=1) as service, Oracle() as oracle:
-        return run("measure", [("figures_say_what_they_are", lambda: figures_say_what_they_are(service)),
-                               ("the_file_is_a_target", lambda: the_file_is_a_target(service, oracle)),
-                               ("output_is_the_description", lambda: output_is_the_description(service)),
-                               ("mistakes_are_told_before", lambda: mistakes_are_told_before(service))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

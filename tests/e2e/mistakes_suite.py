@@ -1,7 +1,5 @@
-#!/usr/bin/python3
 """Common mistakes: paths that cannot be written, folders instead of files, malformed numbers, flags without effect.
 Each is rejected before any work, with a message that names it, and no file is changed."""
-# suite: timeout=900
 
 import contextlib
 import fcntl
@@ -16,18 +14,17 @@ import signal
 import sqlite3
 import struct
 import subprocess
-import sys
 import termios
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.tessera_e2e import BIN, Service, model_path, wait_until
-from suite import check, check_equal, run
 
+pytestmark = pytest.mark.service(workers=1)
 
 TINY = "tiny:seed=1"
 
@@ -45,14 +42,14 @@ def start(service, *words):
 
 # tesserad.
 
-def addresses_are_checked(service):
+def test_addresses_are_checked(service):
     for flag in ("--listen", "--worker-listen", "--web-listen", "--metrics-listen"):
         for address in ("nonsense", "127.0.0.1:99999", "127.0.0.1:", "127.0.0.1:http"):
             said = start(service, "--workers", "0", "--listen", "127.0.0.1:0", flag, address)
             check(flag in said and address in said and "host:port" in said, f"{flag} {address}: {said}")
 
 
-def certificates_are_read_at_the_start(service):
+def test_certificates_are_read_at_the_start(service):
     keys, other, garbage = service.scratch("keys"), service.scratch("other"), service.scratch("garbage.pem")
     garbage.write_text("no PEM at all\n")
     for folder in (keys, other):
@@ -69,7 +66,7 @@ def certificates_are_read_at_the_start(service):
         check(f"{flag}: " in said and "PEM" in said, f"{flag} {file.name}: {said}")
 
 
-def a_folder_with_others_things(service):
+def test_a_folder_with_others_things(service):
     """Passing /tmp as the data folder neither changes its permissions nor deletes its files."""
     folder = service.scratch("others")
     (folder / "attempts").mkdir(parents=True)
@@ -88,7 +85,7 @@ def a_folder_with_others_things(service):
                 ["dear", ["attempts", "ca.key", "ca.pem", "server.key", "server.pem"]], "what lies there")
 
 
-def data_that_is_not_its_own(service):
+def test_data_that_is_not_its_own(service):
     """A service manager restarts a tesserad that failed (1), and not one that needs a person (4)."""
 
     def ends_with(code, *words):
@@ -114,7 +111,7 @@ def data_that_is_not_its_own(service):
     ends_with(4, "tessera.db", "not a database")
 
 
-def a_worker_that_is_no_program(service):
+def test_a_worker_that_is_no_program(service):
     text = service.scratch("text")
     text.write_text("#!/bin/sh\n")
     for binary in (text, service.folder, service.scratch("absent")):
@@ -122,7 +119,7 @@ def a_worker_that_is_no_program(service):
         check("--worker-binary" in said and str(binary) in said, said)
 
 
-def a_worker_at_the_clients_address(service):
+def test_a_worker_at_the_clients_address(service):
     """The most common mistake with two ports. The reason that keeps a worker out is reported again when it changes."""
     log = service.scratch("worker.log")
     with open(log, "wb") as out:
@@ -137,7 +134,7 @@ def a_worker_at_the_clients_address(service):
 
 # Commands of operators.
 
-def no_backup_over_a_data_folder(service):
+def test_no_backup_over_a_data_folder(service):
     """The database would be replaced under the running service, which would keep writing to the deleted one."""
     with Service(workers=0) as other:
         for place in (service.data, service.data / "backup", other.data):
@@ -153,7 +150,7 @@ def no_backup_over_a_data_folder(service):
 
 # Commands.
 
-def what_is_no_command(service):
+def test_what_is_no_command(service):
     for words, wrong in ((["compil", "x.onnx"], "compil"), (["--json", "job s"], "job s"), (["admin", "tokens"], "tokens"),
                          (["admin", "token", "make"], "make"), (["target", "list"], "list")):
         said = service.cli(*words, expect=2).err
@@ -168,7 +165,7 @@ def what_is_no_command(service):
         check_equal(service.cli(*words).out, service.cli(*words[1:], "--help").out, f"tessera {' '.join(words)}")
 
 
-def a_full_disk_behind_standard_output(service):
+def test_a_full_disk_behind_standard_output(service):
     """An incomplete list that looks complete is worse than none."""
     for words in (["ops"], ["workers", "--json"], ["targets", "--show", "host"], ["--help"]):
         with open("/dev/full", "wb") as full:
@@ -184,7 +181,7 @@ def a_full_disk_behind_standard_output(service):
     check_equal(done.stderr, "", "what is said where a pipe was closed, as by `| head`")
 
 
-def a_full_disk_behind_results(service):
+def test_a_full_disk_behind_results(service):
     """A limit on file sizes simulates a full disk. Partial downloads of an artifact stay, and the next attempt continues."""
     artifact = service.compile(model_path(TINY), {"x": [1, 8]}).job["compile_result"]["artifact_id"]
     output, keys = service.scratch("out.tsra"), service.scratch("keys")
@@ -204,7 +201,7 @@ def a_full_disk_behind_results(service):
     check(f"cannot write {keys}/ca" in said and "File too large" in said, f"certificates: {said}")
 
 
-def a_queued_job_says_what_it_waits_for(service):
+def test_a_queued_job_says_what_it_waits_for(service):
     with Service(workers=0) as idle:
         job = idle.cli("compile", model_path(TINY), "--target", "x86-64-v3", "--shape", "x=1x8", "--detach").out.strip()
         watching = idle.spawn("watch", job)
@@ -214,7 +211,7 @@ def a_queued_job_says_what_it_waits_for(service):
         watching.communicate(timeout=60)
 
 
-def a_narrow_terminal(service):
+def test_a_narrow_terminal(service):
     """A progress line is never wider than the terminal, because each redraw would otherwise leave a line behind."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
@@ -232,7 +229,7 @@ def a_narrow_terminal(service):
     check(len(rows) > 3 and max(map(len, rows)) <= 29, f"rows: {rows}")
 
 
-def numbers_that_are_none(service):
+def test_numbers_that_are_none(service):
     for words in (["jobs", "--limit", "-1"], ["jobs", "--limit", "many"], ["verify", "m", "a", "--reference", "r.npz",
                   "--tolerance", "nan"], ["verify", "m", "a", "--reference", "r.npz", "--tolerance", "inf"],
                   ["mappings", "--target", "sm_80", "--op", "C2D", "--explain=-1"], ["run", "a", "--warmup", "-1"]):
@@ -253,7 +250,7 @@ def numbers_that_are_none(service):
     service.cli("profile", artifact, "--repeat", "100001", expect=2)
 
 
-def flags_that_mean_nothing_there(service):
+def test_flags_that_mean_nothing_there(service):
     artifact = service.compile(model_path(TINY), {"x": [1, 8]}).artifact
     service.cli("explain", artifact, "--nodes")
     for words in (["--target", "haswell"], ["--shape", "x=2x8"], ["--key"], ["--dim", "N=1"]):
@@ -263,7 +260,7 @@ def flags_that_mean_nothing_there(service):
     service.cli("targets", "--show", "host", "--limit", "1", expect=2)
 
 
-def who_calls_and_whom(service):
+def test_who_calls_and_whom(service):
     """A wrong file or word gives neither a crash nor "no server answers"."""
     folder, text, copy = service.scratch("folder"), service.scratch("text"), service.scratch("copy.tsra")
     folder.mkdir()
@@ -283,7 +280,7 @@ def who_calls_and_whom(service):
 
 # Files.
 
-def who_listens_there(service):
+def test_who_listens_there(service):
     """A reachable server that cannot be talked to is not reported as absent: TLS or none, wrong certificate, wrong name."""
     keys, other, data = service.scratch("keys"), service.scratch("other"), service.scratch("data")
     for folder in (keys, other):
@@ -310,7 +307,7 @@ def who_listens_there(service):
         process.wait()
 
 
-def places_for_results(service):
+def test_places_for_results(service):
     """Outputs are checked before the work, and folders, devices and pipes are never replaced."""
     model, artifact = model_path(TINY), service.compile(model_path(TINY), {"x": [1, 8]}).artifact
     identity = service.compile(model_path(TINY), {"x": [1, 8]}).job["compile_result"]["artifact_id"]
@@ -333,7 +330,7 @@ def places_for_results(service):
     service.cli("run", artifact, "--random", "-o", file, expect=3)
 
 
-def links_are_written_through(service):
+def test_links_are_written_through(service):
     """As in other tools, the link stays, and its target is complete or unchanged."""
     folder, link = service.folder / "behind", service.folder / "link.tsra"
     folder.mkdir()
@@ -354,7 +351,7 @@ def links_are_written_through(service):
     check(loop.is_symlink(), "a link to itself was replaced")
 
 
-def outputs_of_a_run_are_listed(service):
+def test_outputs_of_a_run_are_listed(service):
     artifact, folder = service.compile(model_path(TINY), {"x": [1, 8]}).artifact, service.scratch("outputs")
     for words in ([], ["--sandbox"]):
         listed = [service.cli("run", artifact, "--random", "--json", *words, *more).json["outputs"] for more in ([], ["-o", folder])]
@@ -363,7 +360,7 @@ def outputs_of_a_run_are_listed(service):
         check_equal(np.load(listed[1][0]["file"]).shape, (1, 8), "what lies there")
 
 
-def files_that_are_no_models(service):
+def test_files_that_are_no_models(service):
     """Other model formats are recognized by name, and the error says how to convert them to ONNX."""
     model = model_path(TINY).read_bytes()
     for name, content, words in (
@@ -384,7 +381,7 @@ def files_that_are_no_models(service):
     check("standard output" in said and "name one" in said, said)
 
 
-def a_pipe_for_a_model(service):
+def test_a_pipe_for_a_model(service):
     with open(model_path(TINY), "rb") as model:
         done = subprocess.run(f"cat | {BIN}/tessera compile /dev/stdin --shape x=1x8", shell=True, stdin=model, text=True,
                               capture_output=True, timeout=60, check=False, cwd=service.folder,
@@ -393,13 +390,13 @@ def a_pipe_for_a_model(service):
     service.cli("compile", model_path(TINY), "--local", "--workers", "-1", expect=2)
 
 
-def no_home_for_keys(service):
+def test_no_home_for_keys(service):
     artifact = service.compile(model_path(TINY), {"x": [1, 8]}).artifact
     said = service.cli("run", artifact, "--random", env={"HOME": "", "XDG_CONFIG_HOME": "", "TESSERA_TRUST": ""}, expect=3).err
     check("TESSERA_TRUST" in said and "no file does not" not in said, said)
 
 
-def folders_for_files(service):
+def test_folders_for_files(service):
     artifact, folder = service.compile(model_path(TINY), {"x": [1, 8]}).artifact, service.scratch("folder")
     folder.mkdir()
     named = service.scratch("x.npz")
@@ -412,7 +409,7 @@ def folders_for_files(service):
         check(folder.name in said or named.name in said, f"{words}: {said}")
 
 
-def what_is_no_artifact(service):
+def test_what_is_no_artifact(service):
     text = service.scratch("text.tsra")
     text.write_text("not an archive\n")
     for words in (["run", model_path(TINY)], ["run", text], ["compare", text, text]):
@@ -420,7 +417,7 @@ def what_is_no_artifact(service):
         check("not an artifact" in said and "tessera compile" in said, f"{words}: {said}")
 
 
-def descriptions_are_files_by_any_name(service):
+def test_descriptions_are_files_by_any_name(service):
     description = service.scratch("npu.txt")
     description.write_text(service.cli("targets", "--show", "gemv-engine").out.replace("gemv-engine", "npu"))
     shown = subprocess.run([BIN / "tessera", "target", "show", description.name], cwd=service.folder, text=True,
@@ -435,23 +432,7 @@ def descriptions_are_files_by_any_name(service):
         check_equal(said.code, 0, f"`target show {name}` > FILE: {said}")
 
 
-def a_shape_within_a_range(service):
-    """--shape and --dim both give the size of the run; --shape does not merely select a variant."""
-    nodes = [helper.make_node("Neg", ["x"], ["y"])]
-    model = service.scratch("range.onnx")
-    onnx.save(helper.make_model(helper.make_graph(
-        nodes, "range", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])]),
-        opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
-    artifact = service.compile(model, {}, "--dim", "N=1..8").artifact
-    for words in (["--dim", "N=3"], ["--shape", "x=3x3"]):
-        folder = service.scratch("out")
-        answer = service.cli("run", artifact, "--random", *words, "-o", folder)
-        check("N=3 ran in the variant for N<=4" in answer.out, answer.out)
-        check_equal(np.load(folder / "y.npy").shape, (3, 3), f"shape with {words}")
-
-
-def output_names_need_be_no_file_names(service):
+def test_output_names_need_be_no_file_names(service):
     """Names as long as TensorFlow's scopes, and names that map to one file name: the output says which file holds which tensor."""
     scope = "StatefulPartitionedCall/" + "/".join(["encoder_block_with_a_long_name"] * 9)
     names = [f"{scope}/output:0", f"{scope}/output:1", "a/b", "a_b"]
@@ -478,24 +459,21 @@ def output_names_need_be_no_file_names(service):
             check(f"  {name}: float32[4] in {file}\n" in people, f"{words[0]}: where {name} is: {people}")
 
 
+def test_a_shape_within_a_range(service):
+    """--shape and --dim both give the size of the run; --shape does not merely select a variant."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    model = service.scratch("range.onnx")
+    onnx.save(helper.make_model(helper.make_graph(
+        nodes, "range", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    artifact = service.compile(model, {}, "--dim", "N=1..8").artifact
+    for words in (["--dim", "N=3"], ["--shape", "x=3x3"]):
+        folder = service.scratch("out")
+        answer = service.cli("run", artifact, "--random", *words, "-o", folder)
+        check("N=3 ran in the variant for N<=4" in answer.out, answer.out)
+        check_equal(np.load(folder / "y.npy").shape, (3, 3), f"shape with {words}")
+
+
 def open_files(pid):
     return " ".join(os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink())
-
-
-def main():
-    with Service(workers=1) as service:
-        cases = (
-            addresses_are_checked, certificates_are_read_at_the_start, a_folder_with_others_things, data_that_is_not_its_own,
-            a_worker_that_is_no_program, a_worker_at_the_clients_address,
-            no_backup_over_a_data_folder, what_is_no_command, a_full_disk_behind_standard_output, a_full_disk_behind_results,
-            a_queued_job_says_what_it_waits_for, a_narrow_terminal, numbers_that_are_none,
-            flags_that_mean_nothing_there, who_calls_and_whom, who_listens_there, places_for_results,
-            links_are_written_through, outputs_of_a_run_are_listed, files_that_are_no_models, a_pipe_for_a_model, no_home_for_keys, folders_for_files,
-            what_is_no_artifact,
-            descriptions_are_files_by_any_name, output_names_need_be_no_file_names, a_shape_within_a_range,
-        )
-        return run("mistakes", [(case.__name__, lambda case=case: case(service)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,19 +1,14 @@
-#!/usr/bin/python3
 """Whole models, compiled by the service and run from the artifact, compared with ONNX Runtime at batch 1 and 3.
 
 The small ones at batch 3 rotate over the targets that this machine can run, with guarded memory."""
-# suite: timeout=1500
 
-import pathlib
-import sys
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check
 from e2e.matching import matches
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of, target_in_turn
+from e2e.tessera_e2e import model_inputs, model_path, shapes_of, target_in_turn
 from models import catalog
-from oracle.oracle import Oracle, difference
-from suite import check, run
+from oracle.oracle import difference
 
 MODELS = ("mlp", "squeezenet1_1", "mobilenet_v1", "resnet18", "resnet50", "resnet20", "bert_tiny", "bert_tiny_shapes", "bert_base", "decoder",
           "conv:h=17,w=19,stride=2,group=2", "conv:kh=5,kw=1,pad=2,dilation=2,bias=0", "gemm:m=33,k=65,n=17,transb=1",
@@ -34,18 +29,24 @@ def threads_agree(service, spec):
         check(relative <= 1e-6, f"{name}: two threads differ from one by {relative:.3g}")
 
 
-def main():
-    specs = sys.argv[1:] or MODELS
-    with Oracle() as oracle, Service(workers=2) as service:
-        cases = [(f"{spec}/batch1", lambda s=spec: matches(service, oracle, s, 1)) for spec in specs]
-        cases += [(f"{spec}/batch3", lambda s=spec: matches(service, oracle, s, 3)) for spec in specs if spec in LARGE]
-        cases += [(f"{spec}/batch3", lambda s=spec, turn=turn: matches(
-            service, oracle, s, 3, target=target_in_turn(turn), arguments=("--guard", "--threads", "2")))
-                  for turn, spec in enumerate(each for each in specs if each not in LARGE)]
-        cases += [(f"threads_agree/{spec}", lambda s=spec: threads_agree(service, s))
-                  for spec in ("resnet18", "bert_tiny", "mobilenet_v1") if spec in specs]
-        return run("models_match_onnxruntime", cases)
+@pytest.mark.parametrize("spec", MODELS)
+def test_batch1(service, oracle, spec):
+    matches(service, oracle, spec, 1)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("spec", [spec for spec in MODELS if spec in LARGE])
+def test_batch3(service, oracle, spec):
+    matches(service, oracle, spec, 3)
+
+
+SMALL = [spec for spec in MODELS if spec not in LARGE]
+
+
+@pytest.mark.parametrize("spec", SMALL)
+def test_batch3_guarded(service, oracle, spec):
+    matches(service, oracle, spec, 3, target=target_in_turn(SMALL.index(spec)), arguments=("--guard", "--threads", "2"))
+
+
+@pytest.mark.parametrize("spec", ("resnet18", "bert_tiny", "mobilenet_v1"))
+def test_threads_agree(service, spec):
+    threads_agree(service, spec)

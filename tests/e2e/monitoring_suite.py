@@ -1,23 +1,17 @@
-#!/usr/bin/python3
 """Monitoring: a real scrape is valid and contains each metric of the dashboard and the alerts, readiness reports
 problems, and a JSON log has one object on each line."""
-# suite: timeout=300
 
-import atexit
 import json
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import urllib.error
 import urllib.request
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.tessera_e2e import BIN, ROOT, Service, model_inputs, model_path, save_npz, wait_until
-from suite import Skip, check, check_equal, run
 
 MONITORING = ROOT / "deploy" / "monitoring"
 ARGUMENTS = ("--metrics-listen", "127.0.0.1:0", "--log-format", "json")
@@ -106,7 +100,22 @@ def work(service):
     return compiled.job
 
 
-def a_scrape_is_valid(service):
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    quotas = tmp_path_factory.mktemp("quotas") / "quotas.textproto"
+    quotas.write_text(f'of {{ project: "small" quota {{ stored_bytes: {MOST_BYTES} }} }}')
+    with Service(workers=2, arguments=(*ARGUMENTS, "--quotas", quotas)) as started:
+        started.wait_for_workers(2)
+        yield started
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled(service):
+    """All that the service does before its figures are read."""
+    return work(service)
+
+
+def test_a_scrape_is_valid(service):
     status, text = fetch(service, "/metrics")
     check_equal(status, 200, "status")
     samples = parse(text)
@@ -115,10 +124,10 @@ def a_scrape_is_valid(service):
     check_equal(samples["tessera_worker_slots"][()], 2.0, "slots")
 
 
-def promtool_agrees(service):
+def test_promtool_agrees(service):
     tool = shutil.which("promtool")
     if not tool:
-        raise Skip("no promtool; Debian's package prometheus has it")
+        pytest.skip("no promtool; Debian's package prometheus has it")
     _, text = fetch(service, "/metrics")
     for command, given in ((["check", "metrics"], text), (["check", "rules", MONITORING / "tessera.rules.yml"], None),
                            (["check", "config", MONITORING / "prometheus.yml"], None)):
@@ -126,7 +135,7 @@ def promtool_agrees(service):
         check_equal((done.returncode, done.stderr), (0, ""), f"promtool {command}: {done.stdout}")
 
 
-def everything_asked_for_is_there(service):
+def test_everything_asked_for_is_there(service):
     samples = parse(fetch(service, "/metrics")[1])
     dashboard = json.loads((MONITORING / "grafana-dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
@@ -145,7 +154,7 @@ def everything_asked_for_is_there(service):
                 check(label in known, f"{name} has no label {label}: {query}")
 
 
-def numbers_are_those_of_the_work(service):
+def test_numbers_are_those_of_the_work(service):
     jobs = service.operator("--project", "-", "jobs", "--json", "--limit", "1000").json["jobs"]
 
     def counted():
@@ -171,7 +180,7 @@ def numbers_are_those_of_the_work(service):
           "commits hold at least a transaction each")
 
 
-def readiness_tells_what_is_wrong(service):
+def test_readiness_tells_what_is_wrong(service):
     check_equal(fetch(service, "/readyz"), (200, "store: ok\nblobs: ok\ndraining: no\n"), "a well service")
     uploads = service.data / "blobs" / "tmp"
     uploads.rename(uploads.with_name("away"))
@@ -185,7 +194,7 @@ def readiness_tells_what_is_wrong(service):
     check_equal(fetch(service, "/readyz")[0], 200, "status with it again")
 
 
-def logs_are_json(service, compiled):
+def test_logs_are_json(service, compiled):
     entries = []
     for line in service.log.splitlines():
         if line.startswith("tesserad ready on "):  # output for the program that started it
@@ -205,31 +214,9 @@ def logs_are_json(service, compiled):
           "workers name their tasks")
 
 
-def others_see_nothing_without_tls(service):
+def test_others_see_nothing_without_tls(service):
     folder = service.scratch("exposed")
     done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--listen", "127.0.0.1:0", "--workers", "0",
                            "--metrics-listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=60, check=False)
     check_equal(done.returncode, 2, done.stderr)  # configuration errors, for which no unit restarts it
     check("0.0.0.0:0 can be reached by others" in done.stderr, done.stderr)
-
-
-def main():
-    quotas = pathlib.Path(tempfile.mkdtemp(prefix="tessera-quotas-")) / "quotas.textproto"
-    atexit.register(shutil.rmtree, quotas.parent, ignore_errors=True)
-    quotas.write_text(f'of {{ project: "small" quota {{ stored_bytes: {MOST_BYTES} }} }}')
-    with Service(workers=2, arguments=(*ARGUMENTS, "--quotas", quotas)) as service:
-        service.wait_for_workers(2)
-        compiled = work(service)
-        return run("monitoring", [
-            ("a scrape is valid", lambda: a_scrape_is_valid(service)),
-            ("promtool agrees", lambda: promtool_agrees(service)),
-            ("everything asked for is there", lambda: everything_asked_for_is_there(service)),
-            ("numbers are those of the work", lambda: numbers_are_those_of_the_work(service)),
-            ("readiness tells what is wrong", lambda: readiness_tells_what_is_wrong(service)),
-            ("logs are JSON", lambda: logs_are_json(service, compiled)),
-            ("others see nothing without TLS", lambda: others_see_nothing_without_tls(service)),
-        ])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

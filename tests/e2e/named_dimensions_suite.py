@@ -1,21 +1,13 @@
-#!/usr/bin/env python3
-# suite: timeout=900
 """Dimensions that exporters name by other dimensions, "past + 1" or "floor(N/2)", as ranges: compared with ONNX Runtime
 at each size. They need no size at compile time, and a run with a contradicting size is rejected."""
-
-import pathlib
-import sys
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.ranged import f32s, ranged_against_oracle, same, save, tessera
-from e2e.tessera_e2e import Service, save_npz
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
+from e2e.tessera_e2e import save_npz
 
 F32, I64, HEADS, WIDTH, VOCABULARY = TensorProto.FLOAT, TensorProto.INT64, 2, 8, 11
 node = helper.make_node
@@ -99,7 +91,31 @@ def fused_inputs(random, path, past, batch, tokens):
     return arrays | {"ids": random.integers(0, VOCABULARY, (batch, tokens)), "mask": np.ones((batch, past + tokens), np.int64)}
 
 
-def fused_decoders(service, oracle):
+def decoder_inputs(random, past, batch, tokens):
+    mask = np.ones((batch, past + tokens), np.int64)
+    mask[0, :past // 2] = 0  # padded on the left
+    state = lambda: f32s(random, batch, HEADS, past, WIDTH // HEADS)  # noqa: E731
+    return {"ids": random.integers(0, VOCABULARY, (batch, tokens)), "mask": mask, "past_key": state(), "past_value": state()}
+
+
+def test_decoders_step_by_step(service, oracle):
+    random = np.random.default_rng(41)
+    path = decoder(service, random, 1, "past_sequence_length + 1")
+    sizes = [(past, batch) for past in (0, 1, 2, 3, 7, 8, 17, 62, 63) for batch in (1, 3, 4)]
+    ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..63", "batch": "1..4"}, sizes,
+                          lambda past, batch: decoder_inputs(random, past, batch, 1), "a decoder, token by token", threads=("2",))
+
+
+def test_decoders_of_several_tokens(service, oracle):
+    random = np.random.default_rng(42)
+    sizes = [(0, 1), (0, 9), (1, 1), (5, 4), (16, 1), (23, 12), (31, 2)]
+    for positions in ("last", "behind", "numbered"):
+        path = decoder(service, random, "tokens", "past_sequence_length + tokens", positions)
+        ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..31", "tokens": "..12", "batch": "1"}, sizes,
+                              lambda past, tokens: decoder_inputs(random, past, 1, tokens), f"a decoder of several tokens, {positions}", threads=("2",))
+
+
+def test_fused_decoders(service, oracle):
     random = np.random.default_rng(45)
     for kind in ("multi-head", "grouped", "packed"):
         path = fused_decoder(service, random, kind, 1, "past_sequence_length + 1")
@@ -114,31 +130,7 @@ def fused_decoders(service, oracle):
                           [(0, 3), (4, 1), (9, 4)], lambda past, tokens, path=path: fused_inputs(random, path, past, 1, tokens), "a mask by itself", threads=("2",))
 
 
-def decoder_inputs(random, past, batch, tokens):
-    mask = np.ones((batch, past + tokens), np.int64)
-    mask[0, :past // 2] = 0  # padded on the left
-    state = lambda: f32s(random, batch, HEADS, past, WIDTH // HEADS)  # noqa: E731
-    return {"ids": random.integers(0, VOCABULARY, (batch, tokens)), "mask": mask, "past_key": state(), "past_value": state()}
-
-
-def decoders_step_by_step(service, oracle):
-    random = np.random.default_rng(41)
-    path = decoder(service, random, 1, "past_sequence_length + 1")
-    sizes = [(past, batch) for past in (0, 1, 2, 3, 7, 8, 17, 62, 63) for batch in (1, 3, 4)]
-    ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..63", "batch": "1..4"}, sizes,
-                          lambda past, batch: decoder_inputs(random, past, batch, 1), "a decoder, token by token", threads=("2",))
-
-
-def decoders_of_several_tokens(service, oracle):
-    random = np.random.default_rng(42)
-    sizes = [(0, 1), (0, 9), (1, 1), (5, 4), (16, 1), (23, 12), (31, 2)]
-    for positions in ("last", "behind", "numbered"):
-        path = decoder(service, random, "tokens", "past_sequence_length + tokens", positions)
-        ranged_against_oracle(service, oracle, path, {"past_sequence_length": "0..31", "tokens": "..12", "batch": "1"}, sizes,
-                              lambda past, tokens: decoder_inputs(random, past, 1, tokens), f"a decoder of several tokens, {positions}", threads=("2",))
-
-
-def what_a_request_says(service, oracle):
+def test_what_a_request_says(service, oracle):
     """A mask with a dimension name of its own, declared to follow from others."""
     random = np.random.default_rng(46)
     path = decoder(service, random, "tokens", "total")
@@ -153,7 +145,7 @@ def what_a_request_says(service, oracle):
     check("'total' cannot follow from 'past + tokens'" in answer and "past_sequence_length" in answer, answer)
 
 
-def arithmetic_in_names(service, oracle):
+def test_arithmetic_in_names(service, oracle):
     """x of 2N and y of N: pairs of elements of x, x without its last element, all concatenated."""
     random = np.random.default_rng(43)
     nodes = [node("Concat", ["y", "y"], ["yy"], axis=0), node("Add", ["yy", "x"], ["sum"]),
@@ -172,7 +164,7 @@ def arithmetic_in_names(service, oracle):
                           "arithmetic in names", threads=("2",))
 
 
-def others_are_refused(service):
+def test_others_are_refused(service):
     random = np.random.default_rng(44)
     path = decoder(service, random, 1, "past_sequence_length + 1")
     compiled = service.compile(path, None, "--dim", "past_sequence_length=..9", "--dim", "batch=1")
@@ -207,19 +199,3 @@ def others_are_refused(service):
     check_equal(exact.job["state"], "SUCCEEDED", "each size given")
     report = service.cli("check", path, "--json", expect=None).json
     check_equal(report["unbound_dimensions"], ["batch", "past_sequence_length"], "what a check says to bind")
-
-
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("named_dimensions", [
-            ("decoders step by step", lambda: decoders_step_by_step(service, oracle)),
-            ("decoders of several tokens", lambda: decoders_of_several_tokens(service, oracle)),
-            ("decoders whose attention is one operator", lambda: fused_decoders(service, oracle)),
-            ("what a request says of a name", lambda: what_a_request_says(service, oracle)),
-            ("arithmetic in names", lambda: arithmetic_in_names(service, oracle)),
-            ("others are refused", lambda: others_are_refused(service))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,27 +1,19 @@
-#!/usr/bin/python3
 """Operators newer than Debian's ONNX, and Microsoft's own, compared with ONNX Runtime at odd sizes.
 
-Operators that ONNX Runtime does not run are compared with NumPy: operator_references.py. An argument is a regular
-expression that selects cases by name.
+Operators that ONNX Runtime does not run are compared with NumPy: operator_references.py.
 """
-# suite: timeout=900
 
 import functools
-import pathlib
-import re
-import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e import estimator_cases
 from e2e import operator_references as references
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle, difference
-from suite import check, check_equal, run
+from oracle.oracle import difference
 
 TOLERANCE = 1e-4  # of the output's largest magnitude; quantized results may differ by one step at rounding ties
 MICROSOFT = "com.microsoft"
@@ -631,17 +623,13 @@ def agrees(service, oracle, name, case):
               f"{output} {wanted.shape} is off by {absolute:.3g}, {relative:.3g} of its largest magnitude")
 
 
-def main():
-    groups = (attention_cases, flex_attention_cases, normalization_cases, image_cases, reduction_cases, padding_cases, integer_image_cases,
-              region_cases, loop_cases, dropped_cases, triangle_cases,
-              old_cases, signal_cases, element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases,
-              quantized_cases, narrow_cases, lambda: estimator_cases.estimator_cases(one))
-    wanted = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("operators", [(name, lambda name=name, case=case: agrees(service, oracle, name, case))
-                                 for group in groups for name, case in group() if wanted.search(name)])
+GROUPS = (attention_cases, flex_attention_cases, normalization_cases, image_cases, reduction_cases, padding_cases, integer_image_cases,
+          region_cases, loop_cases, dropped_cases, triangle_cases,
+          old_cases, signal_cases, element_cases, microsoft_attention_cases, grouped_query_cases, block_quantized_cases,
+          quantized_cases, narrow_cases, lambda: estimator_cases.estimator_cases(one))
+CASES = [pytest.param(name, case, id=name) for group in GROUPS for name, case in group()]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name, case", CASES)
+def test_operators(service, oracle, name, case):
+    agrees(service, oracle, name, case)

@@ -1,6 +1,4 @@
-#!/usr/bin/python3
 """The Debian packages: contents, dependencies, and that the installed files compile and run a model."""
-# suite: slow timeout=900
 
 import json
 import os
@@ -9,14 +7,15 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e import tessera_e2e
 from e2e.tessera_e2e import BUILD, ROOT, Service
-from suite import Skip, check, check_equal, run
+
+pytestmark = pytest.mark.slow
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 FILES = {
@@ -186,7 +185,13 @@ class Packages:
         return [(line.split()[0], line.split()[1], line.split()[5].removeprefix("./")) for line in listed.splitlines()]
 
 
-def contents_are_right(packages):
+@pytest.fixture(scope="module")
+def packages():
+    with tempfile.TemporaryDirectory(prefix="tessera-packages-") as folder:
+        yield Packages(pathlib.Path(folder))
+
+
+def test_contents_are_right(packages):
     check_equal(set(packages.paths), set(FILES), "packages")
     owner_of = {}
     for package, wanted in FILES.items():
@@ -203,7 +208,7 @@ def contents_are_right(packages):
                 owner_of[path] = package
 
 
-def control_fields_are_right(packages):
+def test_control_fields_are_right(packages):
     version = packages.field("tessera-server", "Version")
     for package in FILES:
         check_equal(packages.field(package, "Version"), version, package)
@@ -217,14 +222,43 @@ def control_fields_are_right(packages):
     check("libmlir" not in packages.field("tessera-server", "Depends"), "the server links the compiler")
 
 
-def lintian_finds_no_error(packages):
+def test_lintian_finds_no_error(packages):
     if not shutil.which("lintian"):
-        raise Skip("there is no lintian")
+        pytest.skip("there is no lintian")
     done = subprocess.run(["lintian", "--allow-root", "--fail-on", "none", *packages.paths.values()], capture_output=True, text=True,
                           check=False)
     check_equal(done.returncode, 0, done.stderr)
     errors = [line for line in done.stdout.splitlines() if line.startswith("E:") and line.split()[2] not in EXPECTED_OF_LINTIAN]
     check_equal(errors, [], "lintian")
+
+
+def test_units_say_what_is_installed(packages):
+    for package, unit in (("tessera-server", "tesserad"), ("tessera-worker", "tessera-worker")):
+        text = (packages.root / f"usr/lib/systemd/system/{unit}.service").read_text()
+        program = re.search(r"^ExecStart=/(\S+)", text, re.MULTILINE)[1]
+        check(program in FILES[package], f"{unit}.service starts {program}")
+        settings = re.search(r"^EnvironmentFile=-?/(\S+)", text, re.MULTILINE)[1]
+        check(settings in FILES[package], f"{unit}.service reads {settings}")
+        for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=tessera", "CapabilityBoundingSet="):
+            check(line in text.splitlines(), f"{unit}.service lacks {line}")
+
+
+def test_container_takes_what_there_is(packages):
+    """All packages in the Containerfile are Debian's or ours."""
+    words = re.search(r"apt-get install (.*?)&&", CONTAINERFILE, re.DOTALL)[1].replace("\\\n", " ").split()
+    named = set()
+    for word in (word for word in words if not word.startswith("-")):
+        if word.startswith("/packages/"):
+            found = list(packages.folder.glob(word.removeprefix("/packages/")))
+            check_equal(len(found), 1, f"packages that {word} stands for")
+            named.add(found[0].name.split("_")[0])
+        else:
+            shown = subprocess.run(["apt-cache", "show", word], capture_output=True, text=True, check=False)
+            check_equal(shown.returncode, 0, f"{word} in Debian's archive")
+    for package in named:
+        depends = set(re.findall(r"[a-z][\w.+-]+", re.sub(r"\(.*?\)", "", packages.field(package, "Depends"))))
+        check(depends & set(FILES) <= named, f"{package} needs {depends & set(FILES) - named}, which the image does not take")
+    check(START[0].removeprefix("/") in FILES["tessera-server"], f"{START[0]} is not installed")
 
 
 class Installed(Service):
@@ -243,7 +277,7 @@ class Installed(Service):
         tessera_e2e.BIN = self._built
 
 
-def unpacked_programs_work(packages):
+def test_unpacked_programs_work(packages):
     with Installed(packages) as service:
         check_equal(os.readlink(f"/proc/{service.process.pid}/exe"), str(packages.root / "usr/bin/tesserad"), "what runs")
         model = service.folder / "gemm.te"
@@ -253,7 +287,7 @@ def unpacked_programs_work(packages):
         check("latency_ms" in ran, ran)
 
 
-def programs_link_the_runtime(packages):
+def test_programs_link_the_runtime(packages):
     folder = packages.root.parent
     (folder / "program.c").write_text(PROGRAM)
     libraries = packages.root / LIBRARIES
@@ -266,51 +300,22 @@ def programs_link_the_runtime(packages):
     check_equal((done.returncode, done.stdout), (0, "2 inputs\n"), done.stderr)
 
 
-def container_takes_what_there_is(packages):
-    """All packages in the Containerfile are Debian's or ours."""
-    words = re.search(r"apt-get install (.*?)&&", CONTAINERFILE, re.DOTALL)[1].replace("\\\n", " ").split()
-    named = set()
-    for word in (word for word in words if not word.startswith("-")):
-        if word.startswith("/packages/"):
-            found = list(packages.folder.glob(word.removeprefix("/packages/")))
-            check_equal(len(found), 1, f"packages that {word} stands for")
-            named.add(found[0].name.split("_")[0])
-        else:
-            shown = subprocess.run(["apt-cache", "show", word], capture_output=True, text=True, check=False)
-            check_equal(shown.returncode, 0, f"{word} in Debian's archive")
-    for package in named:
-        depends = set(re.findall(r"[a-z][\w.+-]+", re.sub(r"\(.*?\)", "", packages.field(package, "Depends"))))
-        check(depends & set(FILES) <= named, f"{package} needs {depends & set(FILES) - named}, which the image does not take")
-    check(START[0].removeprefix("/") in FILES["tessera-server"], f"{START[0]} is not installed")
-
-
-def units_say_what_is_installed(packages):
-    for package, unit in (("tessera-server", "tesserad"), ("tessera-worker", "tessera-worker")):
-        text = (packages.root / f"usr/lib/systemd/system/{unit}.service").read_text()
-        program = re.search(r"^ExecStart=/(\S+)", text, re.MULTILINE)[1]
-        check(program in FILES[package], f"{unit}.service starts {program}")
-        settings = re.search(r"^EnvironmentFile=-?/(\S+)", text, re.MULTILINE)[1]
-        check(settings in FILES[package], f"{unit}.service reads {settings}")
-        for line in ("NoNewPrivileges=yes", "ProtectSystem=strict", "User=tessera", "CapabilityBoundingSet="):
-            check(line in text.splitlines(), f"{unit}.service lacks {line}")
-
-
-def installed_machine_works(packages):
+def test_installed_machine_works(packages):
     if os.geteuid() != 0:
-        raise Skip("only root can install packages, on an overlay of this machine")
+        pytest.skip("only root can install packages, on an overlay of this machine")
     with tempfile.TemporaryDirectory(prefix="tessera-machine-") as folder:
         (packages.folder / "commands").write_text(COMMANDS)
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "/bin/sh", "-c", RUN_COMMANDS, "sh", folder, packages.folder],
                               capture_output=True, text=True, check=False, timeout=600)
         if "mount:" in done.stderr and "user " not in done.stdout:
-            raise Skip(f"no overlay here: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"no overlay here: {done.stderr.strip()[-200:]}")
     for line in ("user tessera", "python 0.", "units verified", "the container's service answers", "ran", "removed, data and settings kept"):
         check(line in done.stdout, f"'{line}' is missing:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
 
 
-def systemd_starts_the_units(packages):
+def test_systemd_starts_the_units(packages):
     if os.geteuid() != 0 or not os.path.exists("/lib/systemd/systemd"):
-        raise Skip("only root can start a systemd, if it is installed")
+        pytest.skip("only root can start a systemd, if it is installed")
     result = packages.folder / "result"
     with tempfile.TemporaryDirectory(prefix="tessera-machine-") as folder:
         (packages.folder / "commands").write_text(LOOK)
@@ -319,20 +324,8 @@ def systemd_starts_the_units(packages):
                               check=False)
     said = result.read_text() if result.exists() else ""
     if "booted" not in said:
-        raise Skip(f"systemd does not come up in a namespace here: {(done.stdout + done.stderr).strip()[-200:]}")
+        pytest.skip(f"systemd does not come up in a namespace here: {(done.stdout + done.stderr).strip()[-200:]}")
     for line in ("active as tessera", "held", "ran", "back with its cache", "inactive success", "worker: active as tessera",
                  "compiled by the worker's unit", "compiled by the next one", "worker: inactive success", "wrong flags: failed 2 0",
                  "newer data: failed 4 0"):
         check(line in said.splitlines(), f"'{line}' is missing:\n{said}\n{done.stdout[-2000:]}")
-
-
-def main():
-    with tempfile.TemporaryDirectory(prefix="tessera-packages-") as folder:
-        packages = Packages(pathlib.Path(folder))
-        return run("packages", [(function.__name__.replace("_", " "), lambda function=function: function(packages)) for function in (
-            contents_are_right, control_fields_are_right, lintian_finds_no_error, units_say_what_is_installed, container_takes_what_there_is,
-            unpacked_programs_work, programs_link_the_runtime, installed_machine_works, systemd_starts_the_units)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ import json
 
 from e2e.browser import DESKTOP, PHONE
 from e2e.tessera_e2e import ROOT
-from suite import check, check_equal
+from checks import check, check_equal
 
 FOLDER = ROOT / "clients" / "docs" / "pages" / "pictures"
 INDEX = FOLDER / "pictures.json"

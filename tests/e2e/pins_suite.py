@@ -1,22 +1,17 @@
-#!/usr/bin/python3
 """Decisions as text: a plan written by `explain --plan-out` is replayed byte for byte, edited, and pinned in part."""
-# suite: timeout=900
 
 import hashlib
 import itertools
-import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.matching import matches
-from e2e.tessera_e2e import BIN, Service, model_inputs, model_path, shapes_of
+from e2e.tessera_e2e import BIN, model_inputs, model_path, shapes_of
 from models import catalog
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
 
 RESNET = "resnet18:size=64"
 # Winograd, layouts, slices of attention and of images, recurrences, gathers; for chips other than this host.
@@ -72,7 +67,8 @@ def choices_of(text, kind):
     return re.findall(rf'^choice {kind} "((?:[^"\\]|\\.)*)" "([^"]*)"', text, re.M)
 
 
-def replay_is_exact(service, spec, target):
+@pytest.mark.parametrize("spec, target", REPLAYED)
+def test_replay_is_exact(service, spec, target):
     text, _ = plan_of(service, spec, target)
     first = compiled(service, spec, target)
     for flag in ("--plan", "--pin"):
@@ -96,7 +92,7 @@ def every_field_counts(spec, target, *flags):
     check(int(counts.group(2)) > 0 and int(counts.group(3)) > 0, told.stdout)
 
 
-def variants_replay(service):
+def test_variants_replay(service):
     flags = ("--dim", "N=1,3")
     text, _ = plan_of(service, "tiny", "host", *flags)
     check(text.count("workload ") >= 2, text)
@@ -108,7 +104,7 @@ def variants_replay(service):
     check_equal(outputs[0], outputs[1], "artifact with two variants")
 
 
-def algorithm_is_pinned(service, oracle):
+def test_algorithm_is_pinned(service, oracle):
     text, _ = plan_of(service, RESNET, "host")
     algorithms = choices_of(text, "algorithm")
     names = {choice for _, choice in algorithms}
@@ -126,7 +122,7 @@ def algorithm_is_pinned(service, oracle):
         check_equal(chosen, {at: choice for at, choice in algorithms if at != place}, "all others")
 
 
-def layout_is_pinned(service, oracle):
+def test_layout_is_pinned(service, oracle):
     text, _ = plan_of(service, RESNET, "host")
     place, before = choices_of(text, "layout")[3]
     plain = " ".join(["NCHW"] * len(before.split()))
@@ -139,7 +135,7 @@ def layout_is_pinned(service, oracle):
     check("has no layout CHWN" in message and "NCHW" in message, message)
 
 
-def fusion_is_pinned(service, oracle):
+def test_fusion_is_pinned(service, oracle):
     """Chains and regions: fused ones are separated and separate ones fused, or the reason against it is reported."""
     done = set()
     for spec in ("bert_tiny", catalog.REDUCED["vit_b16"], catalog.REDUCED["gpt2"], RESNET):
@@ -161,7 +157,7 @@ def fusion_is_pinned(service, oracle):
     check({wanted for _, wanted in done} == {"apart", "fused"}, f"tried in both directions: {done}")
 
 
-def tree_is_pinned(service, oracle):
+def test_tree_is_pinned(service, oracle):
     """Trees with other vectors, tiles, steps or prefetches are applied as printed, or rejected with the path of the field."""
     spec = "gemm:m=61,k=67,n=131"
     text, _ = plan_of(service, spec, "host")
@@ -189,7 +185,7 @@ def tree_is_pinned(service, oracle):
     check(followed >= 2, f"{followed} of {len(edits)} edits of\n{text}")
 
 
-def what_cannot_hold_is_refused(service):
+def test_what_cannot_hold_is_refused(service):
     text, explained = plan_of(service, RESNET, "host")
     workload = next(each for each in explained["plan"]["workloads"] if "conv" in each["summary"])
     loop = re.search(rf"workload {workload['hash']}.*?\n(.*?)(?=^workload|\Z)", text, re.S | re.M).group(1)
@@ -208,7 +204,7 @@ def what_cannot_hold_is_refused(service):
     check("line 2, column 10" in message, message)
 
 
-def whole_plans_leave_nothing_open(service):
+def test_whole_plans_leave_nothing_open(service):
     text, _ = plan_of(service, RESNET, "host")
     lines = text.splitlines(keepends=True)
     choice = next(index for index, line in enumerate(lines) if line.startswith("choice algorithm"))
@@ -221,7 +217,7 @@ def whole_plans_leave_nothing_open(service):
     check("no choice of this kind" in other or "no such workload" in other or "no schedule" in other, other)
 
 
-def pins_are_part_of_the_key(service):
+def test_pins_are_part_of_the_key(service):
     text, _ = plan_of(service, "tiny", "host")
     compiled(service, "tiny", "host")
     pins = written(service, text)
@@ -235,24 +231,10 @@ def pins_are_part_of_the_key(service):
     check_equal((miss["hit"], miss["differing"]), (False, ["pins"]), "as a whole plan")
 
 
-def main():
-    with Service(workers=2) as service, Oracle() as oracle:
-        cases = [(f"{spec} for {target}: a plan is replayed byte for byte",
-                  lambda spec=spec, target=target: replay_is_exact(service, spec, target)) for spec, target in REPLAYED]
-        cases += [(f"{spec} for {target}: every field of a tree counts",
-                   lambda spec=spec, target=target: every_field_counts(spec, target)) for spec, target in ZOO]
-        cases += [("bert_tiny in bf16 for sapphirerapids: every field of a tree counts",
-                   lambda: every_field_counts("bert_tiny", "sapphirerapids", "--bf16"))]
-        cases += [("a plan with variants is replayed", lambda: variants_replay(service)),
-                  ("a convolution's algorithm is pinned", lambda: algorithm_is_pinned(service, oracle)),
-                  ("a layout is pinned", lambda: layout_is_pinned(service, oracle)),
-                  ("chains and regions are pinned", lambda: fusion_is_pinned(service, oracle)),
-                  ("a tile tree is pinned", lambda: tree_is_pinned(service, oracle)),
-                  ("a pin that cannot hold is refused with its place", lambda: what_cannot_hold_is_refused(service)),
-                  ("a whole plan leaves nothing open", lambda: whole_plans_leave_nothing_open(service)),
-                  ("pins are part of the action key", lambda: pins_are_part_of_the_key(service))]
-        return run("pins", cases)
+@pytest.mark.parametrize("spec, target", ZOO)
+def test_every_field_counts(spec, target):
+    every_field_counts(spec, target)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_every_field_counts_in_bf16():
+    every_field_counts("bert_tiny", "sapphirerapids", "--bf16")

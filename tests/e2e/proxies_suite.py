@@ -1,16 +1,15 @@
-#!/usr/bin/python3
 """Proxies between a client and its service: one that handles CONNECT, and one that answers with HTTP errors itself."""
 
 import contextlib
-import pathlib
 import socket
-import sys
 import threading
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
-from e2e.tessera_e2e import Service, model_path
-from suite import check, check_equal, run
+from checks import check, check_equal
+from e2e.tessera_e2e import model_path
+
+pytestmark = pytest.mark.service(workers=1)
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, HEADERS, END = 4, 1, 0x5  # END_STREAM and END_HEADERS
@@ -78,7 +77,7 @@ def answers(status):
     return serve
 
 
-def one_for_grpc_is_taken_and_others_are_not(service):
+def test_one_for_grpc_is_taken_and_others_are_not(service):
     asked = []
     with listening(connects(asked)) as proxy:
         for name, heeded in (("http_proxy", False), ("https_proxy", False), ("grpc_proxy", True)):
@@ -94,23 +93,13 @@ def one_for_grpc_is_taken_and_others_are_not(service):
         check_equal(asked, [], "no_grpc_proxy")
 
 
-def what_a_proxy_answers_is_told_as_such(service):
+def test_what_a_proxy_answers_is_told_as_such(service):
     for status, words in (("413", "rejects requests of this size"), ("407", "its own credential"), ("404", "not from tesserad")):
         with listening(answers(status)) as proxy:
             said = service.cli("--server", proxy, "workers", expect=None)
             check(said.code not in (0, 2) and words in said.err and status in said.err, f"{status}: {said}")
 
 
-def ipv6_goes_in_brackets(service):
+def test_ipv6_goes_in_brackets(service):
     said = service.cli("--server", "::1:7400", "workers", expect=3).err
     check("[::1]:7400" in said, said)
-
-
-def main():
-    with Service(workers=1) as service:
-        return run("proxies", [(case.__name__, lambda case=case: case(service)) for case in (
-            one_for_grpc_is_taken_and_others_are_not, what_a_proxy_answers_is_told_as_such, ipv6_goes_in_brackets)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

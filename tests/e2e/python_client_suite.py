@@ -1,6 +1,4 @@
-#!/usr/bin/python3
 """The Python package against a service: compiling, watching, resumed transfers, lists, errors, asyncio, examples."""
-# suite: timeout=900
 
 import asyncio
 import hashlib
@@ -15,15 +13,14 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e import processes, python_package
 from e2e.local_suite import as_of_another_command, queued_in
 from e2e.miscalibrated import miscalibrated
 from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_inputs, model_path, wait_until
 from faults.fault_service import FaultService
-from suite import Skip, check, check_equal, run
 
 python_package.install()
 import tessera
@@ -61,7 +58,7 @@ def gemm_file(service):
 
 # Compiling.
 
-def a_future_with_progress(service):
+def test_a_future_with_progress(service):
     client = connected(service)
     seen, done = [], []
     compilation = client.compile(gemm_file(service), shapes=SHAPES, cache=False, on_progress=seen.append)
@@ -82,7 +79,7 @@ def a_future_with_progress(service):
     check_equal(client.artifact(artifact.id).size_bytes, path.stat().st_size, "size")
 
 
-def the_command_line_finds_it_in_the_cache(service):
+def test_the_command_line_finds_it_in_the_cache(service):
     """Equal requests of both clients have equal keys, so both describe them identically."""
     client = connected(service)
     model = gemm_file(service)
@@ -105,7 +102,7 @@ def the_command_line_finds_it_in_the_cache(service):
     check_equal((answer.hit, list(answer.differing)), (False, ["input_shapes"]), "what differs")
 
 
-def what_a_model_is(service):
+def test_what_a_model_is(service):
     import onnx
     client = connected(service)
     path = model_path("mlp")
@@ -131,7 +128,7 @@ def what_a_model_is(service):
     check_equal([tensor.name for tensor in loaded.inputs], list(model_inputs("mlp", 1)), "inputs")
 
 
-def explained_and_checked(service):
+def test_explained_and_checked(service):
     client = connected(service)
     compilation = client.compile(model_path("mlp"), dims={"N": 3})
     explanation = compilation.explain()
@@ -162,7 +159,7 @@ def near(results, expected, what):
         check(off <= 1e-4 * np.abs(wanted).max(), f"{what}: {name} is off by {off}")
 
 
-def a_search_is_a_future(service):
+def test_a_search_is_a_future(service):
     client = connected(service)
     model, inputs, shapes = given_to(TUNED)
     seen = []
@@ -186,7 +183,7 @@ def a_search_is_a_future(service):
     raised(errors.UnboundDimension, client.tune(model_path("mlp"), trials=1).result)
 
 
-def a_followed_model_is_replaced(service):
+def test_a_followed_model_is_replaced(service):
     """Threads run it continuously; all results are correct, whichever version computed them."""
     client = connected(service)
     model, inputs, shapes = given_to("bert_tiny")
@@ -237,7 +234,7 @@ def a_followed_model_is_replaced(service):
 
 # Errors.
 
-def errors_have_their_fields(service):
+def test_errors_have_their_fields(service):
     import onnx
     from onnx import TensorProto, helper
     client = connected(service)
@@ -264,7 +261,7 @@ def errors_have_their_fields(service):
     raised(errors.InvalidInput, lambda: client.compile(GEMM, format="pt").result(), "onnx, mlir, te", attribute="format")
 
 
-def arguments_are_checked_before_anything_is_sent(service):
+def test_arguments_are_checked_before_anything_is_sent(service):
     client = connected(service)
     before = len(client.jobs(limit=0))
     for options, words in (({"shapes": {"A": (7, -5)}}, "at least 0"), ({"shapes": {"A": 7}}, "list of extents"),
@@ -281,7 +278,7 @@ def arguments_are_checked_before_anything_is_sent(service):
     check_equal(len(client.jobs(limit=0)), before, "jobs")
 
 
-def knows_what_it_sent(service):
+def test_knows_what_it_sent(service):
     """A client sends a small model with its request, and queries the existence of a large one once. Data that the
     service has lost since is sent again automatically."""
     client = connected(service)
@@ -314,7 +311,7 @@ def knows_what_it_sent(service):
         check_equal(compiled(model), [1, 1, 2], "with a rejection that the client hides")
 
 
-def nobody_answers(service):
+def test_nobody_answers(service):
     raised(errors.Unreachable, lambda: tessera.connect("127.0.0.1:1").jobs(), "127.0.0.1:1", code="UNAVAILABLE")
     error = raised(errors.Unreachable, lambda: tessera.connect("127.0.0.1:1").compile(GEMM, format="te", shapes=SHAPES).result())
     check(isinstance(error, ConnectionError) and "tesserad" in error.fix, f"no way out: {error}")
@@ -322,7 +319,7 @@ def nobody_answers(service):
 
 # Jobs.
 
-def a_closed_client_says_so(service):
+def test_a_closed_client_says_so(service):
     client = tessera.connect(service.address)
     compilation = client.compile(GEMM, format="te", shapes=SHAPES)
     compilation.result(PATIENCE_S)
@@ -332,134 +329,6 @@ def a_closed_client_says_so(service):
         raised(errors.Closed, call, "the client is closed", fix="make another with tessera.connect")
 
 
-def cancelled_and_late():
-    with Service(workers=0) as service:
-        client = connected(service)
-        compilation = client.compile(GEMM, format="te", shapes=SHAPES)
-        wait_until(lambda: compilation.job is not None, "the job")
-        try:
-            compilation.result(timeout=0.05)
-            raise AssertionError("there is an artifact without any worker")
-        except TimeoutError as error:
-            check(not isinstance(error, errors.TesseraError), "the wait ended, not the job")
-        check_equal(client.job(compilation.job_id).state, "QUEUED", "state")
-        compilation.cancel()
-        raised(errors.Cancelled, compilation.result, job_id=compilation.job_id)
-        check_equal(client.job(compilation.job_id).state, "CANCELLED", "state")
-        raised(errors.DeadlineExceeded,
-               lambda: client.compile(GEMM, format="te", shapes=SHAPES, queue_timeout=0.2).result(PATIENCE_S),
-               reason="QUEUE_DEADLINE_EXCEEDED")
-
-        async def both():
-            async with tessera.aio.Client(service.address) as aio:
-                waiting = aio.compile(GEMM, format="te", shapes=SHAPES)
-                while not waiting.job:
-                    await asyncio.sleep(0.01)
-                try:
-                    await asyncio.wait_for(waiting, 0.05)
-                    raise AssertionError("there is an artifact without any worker")
-                except asyncio.TimeoutError:
-                    check(not waiting.done(), "who gave up waiting has ended the job")
-                await waiting.cancel()
-                try:
-                    await waiting
-                except errors.Cancelled as error:
-                    return error.job_id
-        check(client.job(asyncio.run(both())).state == "CANCELLED", "state")
-
-
-def it_says_who_calls():
-    service = Service(workers=0)
-    try:
-        service.start()
-        token = service.operator("admin", "token", "create", "--name", "ada", "--role", "client").out.split()[-1]
-        service.stop()
-        keys = service.folder / "keys"
-        service.cli("admin", "certificates", keys, "--host", "localhost", "--caller", "reader:bob")
-        service._arguments += ["--require-tokens", "--tls-cert", keys / "server.pem", "--tls-key", keys / "server.key",
-                               "--tls-client-ca", keys / "ca.pem"]
-        with open(service.folder / "tesserad.log", "ab") as log:
-            (service.data / "tesserad.addr").unlink(missing_ok=True)
-            service.process = subprocess.Popen(
-                [BIN / "tesserad", "--data-dir", service.data, "--listen", "127.0.0.1:0", *service._arguments],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, processes.MARK: service.mark})
-        wait_until((service.data / "tesserad.addr").exists, "tesserad answers")
-        address = "localhost:" + (service.data / "tesserad.addr").read_text().strip().rsplit(":", 1)[1]
-        ca, file = {"tls_ca": keys / "ca.pem"}, service.scratch("ada.token")
-        file.write_text(token + "\n")
-        with tessera.connect(address, **ca) as client:
-            raised(errors.TesseraError, client.jobs, code="UNAUTHENTICATED")
-        for known in ({"token": token}, {"token_file": file}, {"tls_cert": keys / "reader-bob.pem",
-                                                               "tls_key": keys / "reader-bob.key"}):
-            with tessera.connect(address, **ca, **known) as client:
-                check_equal(len(client.jobs()), 0, f"jobs with {list(known)}")
-        with tessera.connect(address, **ca, token_file=file) as client:
-            file.write_text("tessera-guessed\n")
-            raised(errors.TesseraError, client.jobs, code="UNAUTHENTICATED")
-            file.write_text(token)
-            check_equal(len(client.jobs()), 0, "jobs after the token was renewed")
-        os.environ.update(TESSERA_SERVER=address, TESSERA_TOKEN=token, TESSERA_TLS_CA=str(keys / "ca.pem"))
-        try:
-            check_equal(len(tessera.default_client().jobs()), 0, "jobs by the environment")
-        finally:
-            for name in ("TESSERA_SERVER", "TESSERA_TOKEN", "TESSERA_TLS_CA"):
-                del os.environ[name]
-        raised(errors.InvalidInput, lambda: tessera.connect("build.example:7400", token=token), "in plain text")
-        raised(errors.InvalidInput, lambda: tessera.connect(address, tls_cert=file), "private key")
-        raised(errors.InvalidInput, lambda: tessera.connect(address, tls_ca=service.folder / "none"), "cannot read")
-        check(token not in repr(tessera.Identity(token=token)), "a token in a repr")
-        file.write_text(f"{token}\n{token}\n")
-        refused = raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, token_file=file), attribute="token_file")
-        check(token not in str(refused), "a token in an error")
-        raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, token="tökén"), attribute="token")
-        raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, project="größe"), attribute="project")
-    finally:
-        service.close()
-
-
-def a_watch_goes_on_after_a_restart():
-    with FaultService(workers=0) as service:
-        client = connected(service)
-        compilation = client.compile(GEMM, format="te", shapes=SHAPES)
-        wait_until(lambda: len(compilation.events) >= 2, "events")
-        service.kill()
-        service._arguments[1] = "2"  # workers
-        service.start()
-        loaded = compilation.result(PATIENCE_S).load()
-        numbers = [event.sequence for event in compilation.events]
-        check_equal(numbers, list(range(1, len(numbers) + 1)), "events, none lost and none twice")
-        check_equal(loaded.outputs[0].shape, (7, 3), "shape")
-
-
-def calls_outlast_a_restart():
-    """An operation that began while the server was there continues when it is back, and reports in between that it waits."""
-    with FaultService(workers=1) as service:
-        client = connected(service)
-        artifact = client.compile(GEMM, format="te", shapes=SHAPES).artifact
-
-        async def job_of_another_client():
-            async with tessera.aio.Client(service.address) as other:
-                await other.workers()
-                service.kill()
-                threading.Timer(2.5, service.start).start()
-                return await other.artifact(artifact.id)
-
-        said = []
-        handler = logging.Handler()
-        handler.emit = lambda record: said.append(record.getMessage())
-        logging.getLogger("tessera").addHandler(handler)
-        try:
-            check_equal(asyncio.run(job_of_another_client()).id, artifact.id, "asyncio's answer")
-            service.kill()
-            threading.Timer(2.5, service.start).start()
-            path = artifact.save(service.scratch("a.tsra"))
-        finally:
-            logging.getLogger("tessera").removeHandler(handler)
-        check_equal(hashlib.sha256(path.read_bytes()).hexdigest(), artifact.id, "digest of the download")
-        check_equal(len(said), 2, f"notices: {said}")
-        check(all("does not answer" in line and "60 s at most" in line for line in said), f"notices: {said}")
-
-
 # Transfers.
 
 def random_blob(size):
@@ -467,7 +336,7 @@ def random_blob(size):
     return data, tensor_pb2.Digest(sha256=hashlib.sha256(data).hexdigest(), size_bytes=size)
 
 
-def transfers_of_every_size(service):
+def test_transfers_of_every_size(service):
     client = connected(service)
     for size in (0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 17):
         data, digest = random_blob(size)
@@ -481,33 +350,7 @@ def transfers_of_every_size(service):
         check_equal(client._drive(_transfer.find(digest.sha256)).size_bytes, size, "size")
 
 
-def an_upload_goes_on_where_it_stopped():
-    """The server is killed after half of the upload; the client's next attempt sends the other half."""
-    with FaultService(workers=0) as service:
-        client = connected(service)
-        data, digest = random_blob(4 * CHUNK + 5)
-        stopped = threading.Event()
-
-        def half():
-            yield blob_service_pb2.UploadBlobRequest(digest=digest)
-            yield blob_service_pb2.UploadBlobRequest(data=data[:CHUNK])
-            yield blob_service_pb2.UploadBlobRequest(data=data[CHUNK:2 * CHUNK])
-            stopped.wait()
-
-        call = client._connection.method("BlobService.UploadBlob").func.future(half())
-        query = client._connection.method("BlobService.QueryUpload")
-        wait_until(lambda: query(blob_service_pb2.QueryUploadRequest(digest=digest)).committed_bytes == 2 * CHUNK, "half")
-        service.kill()
-        stopped.set()
-        check(call.exception() is not None, "the upload outlived its server")
-        service.start()
-        seen = []
-        client._drive(_transfer.upload(data, digest, lambda done, total: seen.append(done)))
-        check_equal(seen, [3 * CHUNK, 4 * CHUNK, 4 * CHUNK + 5], "bytes that the server had, after each chunk")
-        check(client._drive(_transfer.download_bytes(digest)) == data, "another blob came back")
-
-
-def a_download_goes_on_where_it_stopped(service):
+def test_a_download_goes_on_where_it_stopped(service):
     client = connected(service)
     data, digest = random_blob(3 * CHUNK + 5)
     client._drive(_transfer.upload(data, digest))
@@ -523,7 +366,7 @@ def a_download_goes_on_where_it_stopped(service):
         client._drive(_transfer.download_file(digest, path, lambda done, total: check(False, "it was there")))
 
 
-def a_download_takes_no_device_s_place(service):
+def test_a_download_takes_no_device_s_place(service):
     client, place = connected(service), service.scratch("device")
     place.symlink_to("/dev/null")
     artifact = client.compile(GEMM, format="te", shapes=SHAPES).artifact
@@ -532,7 +375,7 @@ def a_download_takes_no_device_s_place(service):
     check(place.is_symlink(), "a file in the place of a device")
 
 
-def a_file_that_shrinks_is_named(service):
+def test_a_file_that_shrinks_is_named(service):
     client = connected(service)
     data, digest = random_blob(3 * CHUNK)
     path = service.scratch("blob")
@@ -541,7 +384,7 @@ def a_file_that_shrinks_is_named(service):
     raised(errors.NotFound, lambda: client._drive(_transfer.upload(pathlib.Path("/nowhere/x"), random_blob(9)[1])), "/nowhere/x")
 
 
-def digests_are_remembered(service):
+def test_digests_are_remembered(service):
     """Shares the command line's cache: a file that one has read is not read again by the other."""
     folder = service.scratch("cache")
     path = service.scratch("model.te")
@@ -567,7 +410,7 @@ print(_digests.of_file(pathlib.Path({str(path)!r})).sha256)
 
 # Lists.
 
-def lists_are_tables(service):
+def test_lists_are_tables(service):
     client = connected(service)
     for n in (3, 4, 5):
         client.compile(GEMM, format="te", name=f"table {n}", shapes={"A": (n, n), "B": (n, n)}).result()
@@ -592,7 +435,7 @@ def lists_are_tables(service):
     check("0 rows" in repr(client.jobs('name = "none"')), "an empty table")
 
 
-def execute_profile_and_records(service):
+def test_execute_profile_and_records(service):
     client = connected(service)
     artifact = client.compile(GEMM, format="te", shapes={"A": (700, 500), "B": (500, 3)}).artifact  # A is sent as a blob
     random = np.random.default_rng(1)
@@ -608,7 +451,7 @@ def execute_profile_and_records(service):
     check(records.columns["median_ms"][0] > 0 and "median_ms" in repr(records), "a table of columns")
 
 
-def targets_are_data(service):
+def test_targets_are_data(service):
     client = connected(service)
     theirs = service.cli("targets", "--show", "host").out
     check_equal(tessera.targets.parse(theirs), client.target("host"), "this machine, as the command line describes it")
@@ -673,7 +516,7 @@ asyncio.run(main())
 """
 
 
-def awaited(service):
+def test_awaited(service):
     program = python_package.script(service.folder, "awaited.py", ASYNC.format(gemm=GEMM, address=service.address))
     code, out, err = python_package.run(program)
     check_equal((code, out, err), (0, "INVALID_MODEL\n", ""), "asyncio")
@@ -696,7 +539,7 @@ except tessera.errors.NotFound as error:
 """
 
 
-def services_of_their_own(service):
+def test_services_of_their_own(service):
     for folder, kind in ((service.scratch("data"), "unix"), (service.scratch("d" * 100), "127.0.0.1")):
         program = python_package.script(service.folder, "local.py", LOCAL.format(folder=str(folder), gemm=GEMM))
         mark = f"local-{folder.name[:5]}-{os.getpid()}"
@@ -714,7 +557,7 @@ with tessera.local({folder!r}, workers=1) as client:     # another program's, wi
 """
 
 
-def a_program_goes_on_where_another_ends_their_service(service):
+def test_a_program_goes_on_where_another_ends_their_service(service):
     data = service.scratch("shared")
     other = as_of_another_command(service, data)
     program = python_package.script(service.folder, "shared.py", SHARED.format(folder=str(data), gemm=GEMM))
@@ -736,12 +579,15 @@ starter = threading.Thread(target=service.start)
 starter.start()
 starter.join()                                       # the thread that started it is gone, the service is not
 time.sleep(0.5)
+end = time.monotonic() + 60
+while not service._client.workers() and time.monotonic() < end:  # the worker registers when it has started
+    time.sleep(0.1)
 assert service._client.workers()
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def a_service_ends_with_a_program_that_is_killed(service):
+def test_a_service_ends_with_a_program_that_is_killed(service):
     program = python_package.script(service.folder, "killed.py", KILLED.format(folder=str(service.scratch("killed"))))
     mark = f"killed-{os.getpid()}"
     code, out, err = python_package.run(program, env={processes.MARK: mark})
@@ -764,12 +610,12 @@ tessera.connect().jobs(limit="7")
 """
 
 
-def typed(service):
+def test_typed(service):
     """Type checkers know the package: mistakes on the last three lines are found, and nothing else."""
     try:
         import mypy
     except ImportError as missing:
-        raise Skip(str(missing)) from None
+        pytest.skip(str(missing))
     program = python_package.script(service.folder, "typed.py", TYPED)
     checker = python_package.script(service.folder, "mypy_of.py", "import sys\nfrom mypy.main import main\nmain(args=sys.argv[1:], clean_exit=True)")
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -788,7 +634,7 @@ def typed(service):
     check_equal((code, out), (0, ""), f"the package itself, --strict\n{err}")
 
 
-def examples(service):
+def test_examples(service):
     found = sorted(python_package.EXAMPLES.glob("*.py"))
     check(len(found) >= 3, f"examples: {found}")
     for path in found:
@@ -798,21 +644,155 @@ def examples(service):
         check(out, f"{path.name} prints nothing")
 
 
-def main():
-    alone = (it_says_who_calls, an_upload_goes_on_where_it_stopped, cancelled_and_late, a_watch_goes_on_after_a_restart,
-             calls_outlast_a_restart)
-    shared = (a_future_with_progress, the_command_line_finds_it_in_the_cache, what_a_model_is, explained_and_checked,
-              a_search_is_a_future, a_followed_model_is_replaced,
-              errors_have_their_fields, arguments_are_checked_before_anything_is_sent, knows_what_it_sent, nobody_answers, a_closed_client_says_so,
-              transfers_of_every_size, a_download_goes_on_where_it_stopped,
-              a_download_takes_no_device_s_place, a_file_that_shrinks_is_named, digests_are_remembered, lists_are_tables, execute_profile_and_records,
-              targets_are_data, awaited, services_of_their_own, a_program_goes_on_where_another_ends_their_service, a_service_ends_with_a_program_that_is_killed,
-              typed, examples)
-    with Service(workers=2) as service:
-        service.wait_for_workers(2)
-        cases = [(case.__name__, lambda c=case: c(service)) for case in shared]
-        return run("python_client", cases + [(case.__name__, case) for case in alone])
+def test_it_says_who_calls():
+    service = Service(workers=0)
+    try:
+        service.start()
+        token = service.operator("admin", "token", "create", "--name", "ada", "--role", "client").out.split()[-1]
+        service.stop()
+        keys = service.folder / "keys"
+        service.cli("admin", "certificates", keys, "--host", "localhost", "--caller", "reader:bob")
+        service._arguments += ["--require-tokens", "--tls-cert", keys / "server.pem", "--tls-key", keys / "server.key",
+                               "--tls-client-ca", keys / "ca.pem"]
+        with open(service.folder / "tesserad.log", "ab") as log:
+            (service.data / "tesserad.addr").unlink(missing_ok=True)
+            service.process = subprocess.Popen(
+                [BIN / "tesserad", "--data-dir", service.data, "--listen", "127.0.0.1:0", *service._arguments],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, processes.MARK: service.mark})
+        wait_until((service.data / "tesserad.addr").exists, "tesserad answers")
+        address = "localhost:" + (service.data / "tesserad.addr").read_text().strip().rsplit(":", 1)[1]
+        ca, file = {"tls_ca": keys / "ca.pem"}, service.scratch("ada.token")
+        file.write_text(token + "\n")
+        with tessera.connect(address, **ca) as client:
+            raised(errors.TesseraError, client.jobs, code="UNAUTHENTICATED")
+        for known in ({"token": token}, {"token_file": file}, {"tls_cert": keys / "reader-bob.pem",
+                                                               "tls_key": keys / "reader-bob.key"}):
+            with tessera.connect(address, **ca, **known) as client:
+                check_equal(len(client.jobs()), 0, f"jobs with {list(known)}")
+        with tessera.connect(address, **ca, token_file=file) as client:
+            file.write_text("tessera-guessed\n")
+            raised(errors.TesseraError, client.jobs, code="UNAUTHENTICATED")
+            file.write_text(token)
+            check_equal(len(client.jobs()), 0, "jobs after the token was renewed")
+        os.environ.update(TESSERA_SERVER=address, TESSERA_TOKEN=token, TESSERA_TLS_CA=str(keys / "ca.pem"))
+        try:
+            check_equal(len(tessera.default_client().jobs()), 0, "jobs by the environment")
+        finally:
+            for name in ("TESSERA_SERVER", "TESSERA_TOKEN", "TESSERA_TLS_CA"):
+                del os.environ[name]
+        raised(errors.InvalidInput, lambda: tessera.connect("build.example:7400", token=token), "in plain text")
+        raised(errors.InvalidInput, lambda: tessera.connect(address, tls_cert=file), "private key")
+        raised(errors.InvalidInput, lambda: tessera.connect(address, tls_ca=service.folder / "none"), "cannot read")
+        check(token not in repr(tessera.Identity(token=token)), "a token in a repr")
+        file.write_text(f"{token}\n{token}\n")
+        refused = raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, token_file=file), attribute="token_file")
+        check(token not in str(refused), "a token in an error")
+        raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, token="tökén"), attribute="token")
+        raised(errors.InvalidInput, lambda: tessera.connect(address, **ca, project="größe"), attribute="project")
+    finally:
+        service.close()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_an_upload_goes_on_where_it_stopped():
+    """The server is killed after half of the upload; the client's next attempt sends the other half."""
+    with FaultService(workers=0) as service:
+        client = connected(service)
+        data, digest = random_blob(4 * CHUNK + 5)
+        stopped = threading.Event()
+
+        def half():
+            yield blob_service_pb2.UploadBlobRequest(digest=digest)
+            yield blob_service_pb2.UploadBlobRequest(data=data[:CHUNK])
+            yield blob_service_pb2.UploadBlobRequest(data=data[CHUNK:2 * CHUNK])
+            stopped.wait()
+
+        call = client._connection.method("BlobService.UploadBlob").func.future(half())
+        query = client._connection.method("BlobService.QueryUpload")
+        wait_until(lambda: query(blob_service_pb2.QueryUploadRequest(digest=digest)).committed_bytes == 2 * CHUNK, "half")
+        service.kill()
+        stopped.set()
+        check(call.exception() is not None, "the upload outlived its server")
+        service.start()
+        seen = []
+        client._drive(_transfer.upload(data, digest, lambda done, total: seen.append(done)))
+        check_equal(seen, [3 * CHUNK, 4 * CHUNK, 4 * CHUNK + 5], "bytes that the server had, after each chunk")
+        check(client._drive(_transfer.download_bytes(digest)) == data, "another blob came back")
+
+
+def test_cancelled_and_late():
+    with Service(workers=0) as service:
+        client = connected(service)
+        compilation = client.compile(GEMM, format="te", shapes=SHAPES)
+        wait_until(lambda: compilation.job is not None, "the job")
+        try:
+            compilation.result(timeout=0.05)
+            raise AssertionError("there is an artifact without any worker")
+        except TimeoutError as error:
+            check(not isinstance(error, errors.TesseraError), "the wait ended, not the job")
+        check_equal(client.job(compilation.job_id).state, "QUEUED", "state")
+        compilation.cancel()
+        raised(errors.Cancelled, compilation.result, job_id=compilation.job_id)
+        check_equal(client.job(compilation.job_id).state, "CANCELLED", "state")
+        raised(errors.DeadlineExceeded,
+               lambda: client.compile(GEMM, format="te", shapes=SHAPES, queue_timeout=0.2).result(PATIENCE_S),
+               reason="QUEUE_DEADLINE_EXCEEDED")
+
+        async def both():
+            async with tessera.aio.Client(service.address) as aio:
+                waiting = aio.compile(GEMM, format="te", shapes=SHAPES)
+                while not waiting.job:
+                    await asyncio.sleep(0.01)
+                try:
+                    await asyncio.wait_for(waiting, 0.05)
+                    raise AssertionError("there is an artifact without any worker")
+                except asyncio.TimeoutError:
+                    check(not waiting.done(), "who gave up waiting has ended the job")
+                await waiting.cancel()
+                try:
+                    await waiting
+                except errors.Cancelled as error:
+                    return error.job_id
+        check(client.job(asyncio.run(both())).state == "CANCELLED", "state")
+
+
+def test_a_watch_goes_on_after_a_restart():
+    with FaultService(workers=0) as service:
+        client = connected(service)
+        compilation = client.compile(GEMM, format="te", shapes=SHAPES)
+        wait_until(lambda: len(compilation.events) >= 2, "events")
+        service.kill()
+        service._arguments[1] = "2"  # workers
+        service.start()
+        loaded = compilation.result(PATIENCE_S).load()
+        numbers = [event.sequence for event in compilation.events]
+        check_equal(numbers, list(range(1, len(numbers) + 1)), "events, none lost and none twice")
+        check_equal(loaded.outputs[0].shape, (7, 3), "shape")
+
+
+def test_calls_outlast_a_restart():
+    """An operation that began while the server was there continues when it is back, and reports in between that it waits."""
+    with FaultService(workers=1) as service:
+        client = connected(service)
+        artifact = client.compile(GEMM, format="te", shapes=SHAPES).artifact
+
+        async def job_of_another_client():
+            async with tessera.aio.Client(service.address) as other:
+                await other.workers()
+                service.kill()
+                threading.Timer(2.5, service.start).start()
+                return await other.artifact(artifact.id)
+
+        said = []
+        handler = logging.Handler()
+        handler.emit = lambda record: said.append(record.getMessage())
+        logging.getLogger("tessera").addHandler(handler)
+        try:
+            check_equal(asyncio.run(job_of_another_client()).id, artifact.id, "asyncio's answer")
+            service.kill()
+            threading.Timer(2.5, service.start).start()
+            path = artifact.save(service.scratch("a.tsra"))
+        finally:
+            logging.getLogger("tessera").removeHandler(handler)
+        check_equal(hashlib.sha256(path.read_bytes()).hexdigest(), artifact.id, "digest of the download")
+        check_equal(len(said), 2, f"notices: {said}")
+        check(all("does not answer" in line and "60 s at most" in line for line in said), f"notices: {said}")

@@ -1,23 +1,18 @@
-#!/usr/bin/python3
 """The Python package, artifacts in this process: all element types and odd shapes, no copies, threads, and wrong inputs."""
-# suite: timeout=900
 
 import os
-import pathlib
 import resource
-import sys
 import threading
 import time
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e import python_package
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of
-from oracle.oracle import Oracle, difference
-from suite import Skip, check, check_equal, run
+from e2e.tessera_e2e import model_inputs, model_path, shapes_of
+from oracle.oracle import difference
 
 python_package.install()
 import tessera
@@ -83,7 +78,12 @@ def compare(outputs, expected, what):
 
 # Results.
 
-def models_match_onnxruntime(bench):
+@pytest.fixture(scope="module")
+def bench(service, oracle):
+    return Bench(service, oracle)
+
+
+def test_models_match_onnxruntime(bench):
     for spec in MODELS:
         session = bench.oracle.load(model_path(spec))
         for batch in (1, 3):
@@ -97,13 +97,13 @@ def models_match_onnxruntime(bench):
         session.close()
 
 
-def odd_shapes_of_products(bench):
+def test_odd_shapes_of_products(bench):
     for m, k, n in ((1, 1, 1), (1, 7, 1), (13, 1, 17), (31, 37, 41), (64, 64, 64)):
         arrays = gemm_inputs(m, k, n)
         compare(bench.gemm(m, k, n)(**arrays), {"C": arrays["A"] @ arrays["B"]}, f"{m}x{k}x{n}")
 
 
-def every_element_type(bench):
+def test_every_element_type(bench):
     random = np.random.default_rng(2)
     for name in TYPES:
         kind = getattr(TensorProto, PROTO.get(name, name.upper()))
@@ -118,7 +118,7 @@ def every_element_type(bench):
         np.testing.assert_array_equal(result, np.concatenate([array, array], axis=1))
 
 
-def scalars_and_nothing(bench):
+def test_scalars_and_nothing(bench):
     scalar = onnx_model([helper.make_node("Add", ["x", "x"], ["y"])], {"x": (TensorProto.FLOAT, [])},
                         {"y": (TensorProto.FLOAT, [])})
     loaded = bench.load(scalar)
@@ -130,7 +130,7 @@ def scalars_and_nothing(bench):
     check_equal(bench.load(empty)(x=np.empty((0, 3), np.float32))["y"].shape, (0, 3), "shape of nothing")
 
 
-def names_that_are_no_identifiers(bench):
+def test_names_that_are_no_identifiers(bench):
     model = onnx_model([helper.make_node("Neg", ["input.1"], ["<out>"])], {"input.1": (TensorProto.FLOAT, [3])},
                        {"<out>": (TensorProto.FLOAT, [3])})
     loaded = bench.load(model)
@@ -139,7 +139,7 @@ def names_that_are_no_identifiers(bench):
     check("&lt;out&gt;" in shown and "<out>" not in shown, f"names are not escaped: {shown}")
 
 
-def variants_by_shapes(bench):
+def test_variants_by_shapes(bench):
     spec = "mlp"
     loaded = bench.load(model_path(spec), dims={"N": (1, 3, 8)})
     check_equal([variant.dimensions for variant in loaded.variants], [{"N": 1}, {"N": 3}, {"N": 8}], "variants")
@@ -155,7 +155,7 @@ def variants_by_shapes(bench):
                 2, "variants of shapes in parallel")
 
 
-def ranges_take_every_size(bench):
+def test_ranges_take_every_size(bench):
     spec = "conv:h=17,w=19,stride=2,relu=1"
     loaded = bench.load(model_path(spec), dims={"N": "1..6"})
     check_equal([variant.dimensions for variant in loaded.variants], [{"N": -1}, {"N": -2}, {"N": -4}, {"N": -6}], "variants")
@@ -175,7 +175,7 @@ def ranges_take_every_size(bench):
     check_equal([variant.dimensions for variant in chosen.variants], [{"N": -2}, {"N": -6}], "sizes named one by one")
 
 
-def results_as_long_as_the_data_say(bench):
+def test_results_as_long_as_the_data_say(bench):
     model = onnx_model([helper.make_node("NonZero", ["x"], ["y"])], {"x": (TensorProto.FLOAT, [5, 7])},
                        {"y": (TensorProto.INT64, [2, None])})
     loaded = bench.load(model)
@@ -186,7 +186,7 @@ def results_as_long_as_the_data_say(bench):
         np.testing.assert_array_equal(loaded(x=x)["y"], np.stack(np.nonzero(x)))
 
 
-def fixed_inputs_may_be_left_out(bench):
+def test_fixed_inputs_may_be_left_out(bench):
     model = onnx_model([helper.make_node("Reshape", ["x", "shape"], ["y"])],
                        {"x": (TensorProto.FLOAT, [2, 3]), "shape": (TensorProto.INT64, [2])}, {"y": (TensorProto.FLOAT, None)})
     loaded = bench.load(model, fixed={"shape": np.array([3, 2])})
@@ -196,7 +196,7 @@ def fixed_inputs_may_be_left_out(bench):
     raised(errors.InvalidInput, lambda: loaded(x=x, shape=np.array([6, 1])), "'shape'", "[6, 1]", reason="INVALID_INPUT")
 
 
-def defaults_may_be_left_out(bench):
+def test_defaults_may_be_left_out(bench):
     x, bias = np.arange(6, dtype=np.float32).reshape(2, 3), np.full((2, 3), 10, np.float32)
     graph = helper.make_graph([helper.make_node("Add", ["x", "bias"], ["y"])], "g",
                               [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in ("x", "bias")],
@@ -210,7 +210,7 @@ def defaults_may_be_left_out(bench):
     raised(errors.InvalidInput, lambda: loaded(bias=bias), "x", reason="INVALID_INPUT")
 
 
-def a_branch_that_does_not_fit_is_an_error_of_its_runs(bench):
+def test_a_branch_that_does_not_fit_is_an_error_of_its_runs(bench):
     branches = [helper.make_graph([helper.make_node("Constant", [], [f"{name} shape"], value_ints=shape),
                                    helper.make_node("Reshape", ["x", f"{name} shape"], [name])], name, [],
                                   [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
@@ -229,7 +229,7 @@ def a_branch_that_does_not_fit_is_an_error_of_its_runs(bench):
 
 # Memory and threads.
 
-def nothing_is_copied(bench):
+def test_nothing_is_copied(bench):
     rows = 1 << 16
     model = onnx_model([helper.make_node("ReduceMax", ["x"], ["y"], axes=[1], keepdims=0)],
                        {"x": (TensorProto.FLOAT, [rows, 1024])}, {"y": (TensorProto.FLOAT, [rows])})
@@ -244,7 +244,7 @@ def nothing_is_copied(bench):
     check(grown < 64 << 10, f"the run took {grown} KiB more at its peak; its input has 262144")
 
 
-def tensors_of_pytorch(bench):
+def test_tensors_of_pytorch(bench):
     torch = torch_or_skip()
     loaded = bench.gemm(3, 5, 7)
     a, b = torch.randn(3, 5), torch.randn(5, 7)
@@ -258,7 +258,7 @@ def tensors_of_pytorch(bench):
     raised(errors.InvalidInput, lambda: loaded(A=a.requires_grad_(), B=b), "DLPack", attribute="A")
 
 
-def others_run_meanwhile(bench):
+def test_others_run_meanwhile(bench):
     """The GIL is released: another Python thread runs in the middle of a long run."""
     n = 512
     loaded = bench.gemm(n, 1 << 14, n)
@@ -287,7 +287,7 @@ def others_run_meanwhile(bench):
     ticker.join()
 
 
-def threads_share_a_model(bench):
+def test_threads_share_a_model(bench):
     loaded = bench.gemm(33, 65, 17, threads=2)
     wrong = []
 
@@ -306,7 +306,7 @@ def threads_share_a_model(bench):
     check_equal(wrong, [], "threads that got another's result")
 
 
-def a_session_runs_once_at_a_time(bench):
+def test_a_session_runs_once_at_a_time(bench):
     session = bench.gemm(256, 1 << 12, 256).session()
     arrays = gemm_inputs(256, 1 << 12, 256)
     wanted = arrays["A"] @ arrays["B"]
@@ -329,7 +329,7 @@ def a_session_runs_once_at_a_time(bench):
         compare({"C": result}, {"C": wanted}, "a run concurrent with a rejected one")
 
 
-def a_forked_child_runs_too(bench):
+def test_a_forked_child_runs_too(bench):
     loaded = bench.gemm(16, 16, 16, threads=2)
     arrays = gemm_inputs(16, 16, 16)
     wanted = loaded(**arrays)["C"]
@@ -347,7 +347,7 @@ def a_forked_child_runs_too(bench):
     raise AssertionError("the child hangs")
 
 
-def sessions_outlive_their_model(bench):
+def test_sessions_outlive_their_model(bench):
     session = bench.gemm(3, 4, 5).session()
     arrays = gemm_inputs(3, 4, 5)
     compare(session(**arrays), {"C": arrays["A"] @ arrays["B"]}, "a session whose model is gone")
@@ -356,7 +356,7 @@ def sessions_outlive_their_model(bench):
 
 # Rejected inputs.
 
-def a_session_goes_over_to_another_artifact(bench):
+def test_a_session_goes_over_to_another_artifact(bench):
     inputs = gemm_inputs(7, 5, 3)
     plain = bench.load(GEMM.encode(), format="te", shapes={"A": (7, 5), "B": (5, 3)}, opt_level=1)
     full, session = bench.gemm(7, 5, 3), plain.session()
@@ -370,7 +370,7 @@ def a_session_goes_over_to_another_artifact(bench):
     compare(session(inputs), {"C": before}, "without the models")
 
 
-def wrong_inputs_are_named(bench):
+def test_wrong_inputs_are_named(bench):
     loaded = bench.gemm(7, 5, 3)
     good = gemm_inputs(7, 5, 3)
     a, b = good["A"], good["B"]
@@ -400,7 +400,7 @@ def wrong_inputs_are_named(bench):
     compare(loaded(**good), {"C": a @ b}, "after all that")
 
 
-def wrong_results_arrays_are_named(bench):
+def test_wrong_results_arrays_are_named(bench):
     loaded = bench.gemm(4, 4, 4)
     good = gemm_inputs(4, 4, 4)
     read_only = np.zeros((4, 4), np.float32)
@@ -412,7 +412,7 @@ def wrong_results_arrays_are_named(bench):
     raised(errors.InvalidInput, lambda: loaded.run(good, {"C": good["A"]}), "overlap")
 
 
-def files_that_are_no_artifacts(bench):
+def test_files_that_are_no_artifacts(bench):
     service = bench.service
     good = bench.client.compile(GEMM.encode(), format="te", shapes={"A": (2, 2), "B": (2, 2)}).artifact.save(service.scratch("a.tsra"))
     check_equal(tessera.load(good).inputs[0].shape, (2, 2), "shape")
@@ -438,7 +438,7 @@ def files_that_are_no_artifacts(bench):
 
 # Inputs with the shape of others.
 
-def in_the_shape_of_onnxruntime(bench):
+def test_in_the_shape_of_onnxruntime(bench):
     spec = "mlp"
     session = bench.oracle.load(model_path(spec))
     deferred = tessera.InferenceSession(model_path(spec), client=bench.client)  # its batch is open
@@ -469,11 +469,11 @@ def torch_or_skip():
     try:
         import torch
     except ImportError as missing:
-        raise Skip(str(missing)) from None
+        pytest.skip(str(missing))
     return torch
 
 
-def modules_of_pytorch(bench):
+def test_modules_of_pytorch(bench):
     torch = torch_or_skip()
     torch.manual_seed(5)
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 7, 3, stride=2), torch.nn.BatchNorm2d(7), torch.nn.ReLU(), torch.nn.Dropout(),
@@ -492,25 +492,8 @@ def modules_of_pytorch(bench):
     raised(errors.InvalidInput, lambda: torch_export.export(net, (image,), input_names=["a", "b"]), "2 names for 1")
 
 
-def the_model_describes_itself(bench):
+def test_the_model_describes_itself(bench):
     loaded = bench.gemm(7, 5, 3)
     check_equal(repr(loaded), "<tessera.Model A: float32 [7, 5], B: float32 [5, 3] -> C: float32 [7, 3]>", "repr")
     check_equal(loaded.steps["flops"], [2 * 7 * 5 * 3], "operations")
     check("name" in repr(loaded.steps) and "<table>" in loaded.steps._repr_html_(), "steps are no table")
-
-
-def main():
-    cases = (models_match_onnxruntime, odd_shapes_of_products, every_element_type, scalars_and_nothing,
-             names_that_are_no_identifiers, variants_by_shapes, ranges_take_every_size, results_as_long_as_the_data_say, fixed_inputs_may_be_left_out,
-             defaults_may_be_left_out, a_branch_that_does_not_fit_is_an_error_of_its_runs,
-             nothing_is_copied, tensors_of_pytorch, others_run_meanwhile, threads_share_a_model, a_session_runs_once_at_a_time,
-             a_forked_child_runs_too, sessions_outlive_their_model,
-             a_session_goes_over_to_another_artifact, wrong_inputs_are_named, wrong_results_arrays_are_named,
-             files_that_are_no_artifacts, in_the_shape_of_onnxruntime, modules_of_pytorch, the_model_describes_itself)
-    with Service(workers=2) as service, Oracle() as oracle:
-        bench = Bench(service, oracle)
-        return run("python_runtime", [(case.__name__, lambda c=case: c(bench)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,24 +1,20 @@
-#!/usr/bin/python3
 """Quantized products and convolutions in all combinations of signs, zero points and shapes, and whole quantized
 networks, compared with ONNX Runtime; exact where ONNX defines integers. Rotates over the targets that this machine can
 run."""
-# suite: timeout=600
 
 import pathlib
 import re
-import sys
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.data_dependent_suite import model_of
-from e2e.tessera_e2e import Service, model_inputs, model_path, runnable_targets, shapes_of, target_in_turn, target_name
+from e2e.tessera_e2e import model_inputs, model_path, runnable_targets, shapes_of, target_in_turn, target_name
 from models import quantize
-from oracle.oracle import Oracle, difference
-from suite import check, check_equal, run
+from oracle.oracle import difference
 
 KINDS = {"u": (np.uint8, TensorProto.UINT8), "s": (np.int8, TensorProto.INT8)}
 # Of a network's largest result. Products of dequantized values are summed exactly here and step by step there; one
@@ -147,7 +143,17 @@ def few_channels():
     return layers
 
 
-def images_are_grouped(service):
+def test_widened_convolutions(service, oracle):
+    layers = large_convolutions()
+    path = model_of(service, "large", layers.nodes, layers.inputs, layers.outputs, layers.constants)
+    rewrites = service.cli("explain", path, "--target", "x86-64-v3").out
+    widened = re.search(r"widen-products +(\d+)", rewrites)
+    # 7-bit weights, for oracles without VNNI, have no wide pairs.
+    check(not ORACLE_IS_EXACT or (widened and int(widened.group(1)) >= 12), f"few products read 16 bits: {rewrites[:3000]}")
+    exact(service, oracle, "x86-64-v3", "large convolutions", layers)
+
+
+def test_images_are_grouped(service):
     """A first layer of three channels uses the chip's dot product of four."""
     layers = Layers(9)
     layers.convolution(3, (64, 64), 64, 7, 2, 3, 1, "us", (120, 0))
@@ -157,7 +163,7 @@ def images_are_grouped(service):
     check("vpdpbusd.512" in plan.read_text(), f"no dot product in {plan.read_text()[:2000]}")
 
 
-def pairs_follow_the_weights(service):
+def test_pairs_follow_the_weights(service):
     """Narrow weights use the instruction with saturating pair sums; wide pairs among them are multiplied exactly."""
     random = np.random.default_rng(11)
     for most, share, instruction in ((63, 0, "vpmaddubsw.256"), (40, 0.0005, "vpmaddubsw.256"), (127, 1, "vpmaddwd.256")):
@@ -174,16 +180,6 @@ def pairs_follow_the_weights(service):
         check(instruction in plan.read_text(), f"no {instruction} for weights up to {most} in {plan.read_text()[:2000]}")
         found, _ = service.run(service.compile(path, None, target="x86-64-v3").artifact, layers.inputs, "--guard")
         check_equal(found["y0"].tolist(), (rows.astype(np.int32) @ weights.astype(np.int32)).tolist(), "sums")
-
-
-def widened_convolutions(service, oracle):
-    layers = large_convolutions()
-    path = model_of(service, "large", layers.nodes, layers.inputs, layers.outputs, layers.constants)
-    rewrites = service.cli("explain", path, "--target", "x86-64-v3").out
-    widened = re.search(r"widen-products +(\d+)", rewrites)
-    # 7-bit weights, for oracles without VNNI, have no wide pairs.
-    check(not ORACLE_IS_EXACT or (widened and int(widened.group(1)) >= 12), f"few products read 16 bits: {rewrites[:3000]}")
-    exact(service, oracle, "x86-64-v3", "large convolutions", layers)
 
 
 def exact(service, oracle, target, name, layers, *flags):
@@ -226,7 +222,7 @@ def network(service, oracle, spec, form, *flags):
     check(size < 1.5 * stored + (2 << 20), f"the artifact has {size} bytes, the model {stored}: weights were widened")
 
 
-def weights_stay_narrow(service):
+def test_weights_stay_narrow(service):
     """A product's weights are stored as 8 bits, in all forms of the model."""
     layers = Layers(7)
     layers.product(16, 1024, 1024, "us", (5, None))
@@ -235,26 +231,27 @@ def weights_stay_narrow(service):
     check(size < 1.2 * 2 ** 20 + (1 << 18), f"{size} bytes for 2^20 weights of 8 bits")
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        sets = [("products", products()), ("odd products", odd_products()), ("convolutions 3", convolutions(3)),
-                ("convolutions 4", convolutions(4)), ("padded integers", padded_integers()), ("few channels", few_channels())]
-        cases = [(name, lambda turn=turn, name=name, each=each: exact(service, oracle, target_in_turn(turn), name, each))
-                 for turn, (name, each) in enumerate(sets)]
-        cases += [(f"{name} without dot products of 8 bits",
-                   lambda name=name, each=each: exact(service, oracle, "x86-64-v3", name, each)) for name, each in [*sets[:3], *sets[-2:]]]
-        cases += [("convolutions in 16 bits", lambda: widened_convolutions(service, oracle))]
-        if "alderlake" in runnable_targets():  # its stand-in on other hosts has no such instructions
-            cases += [("products with dot products of 256 bits", lambda: exact(service, oracle, "alderlake", "products", sets[0][1]))]
-        cases += [(f"{spec} {form}", lambda spec=spec, form=form, flags=flags: network(service, oracle, spec, form, *flags))
-                  for spec, flags in (("resnet18:size=32", ()), ("bert_tiny", ("--verify",)))
-                  for form in quantize.FORMS]
-        cases.append(("images are grouped", lambda: images_are_grouped(service)))
-        cases.append(("pairs follow the weights", lambda: pairs_follow_the_weights(service)))
-        cases.append(("weights stay narrow", lambda: weights_stay_narrow(service)))
-        return run("quantized", cases)
+SETS = {"products": products(), "odd products": odd_products(), "convolutions 3": convolutions(3),
+        "convolutions 4": convolutions(4), "padded integers": padded_integers(), "few channels": few_channels()}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", SETS)
+def test_exact(service, oracle, name):
+    exact(service, oracle, target_in_turn(list(SETS).index(name)), name, SETS[name])
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "convolutions 4"])
+def test_without_dot_products_of_8_bits(service, oracle, name):
+    exact(service, oracle, "x86-64-v3", name, SETS[name])
+
+
+# The stand-in for this chip on other hosts has no such instructions.
+@pytest.mark.skipif("alderlake" not in runnable_targets(), reason="this machine has no dot products of 256 bits")
+def test_products_with_dot_products_of_256_bits(service, oracle):
+    exact(service, oracle, "alderlake", "products", SETS["products"])
+
+
+@pytest.mark.parametrize("form", quantize.FORMS)
+@pytest.mark.parametrize("spec, flags", (("resnet18:size=32", ()), ("bert_tiny", ("--verify",))), ids=("resnet18", "bert_tiny"))
+def test_network(service, oracle, spec, form, flags):
+    network(service, oracle, spec, form, *flags)

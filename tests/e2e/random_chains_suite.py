@@ -1,25 +1,17 @@
-#!/usr/bin/python3
 """Random chains: consecutive products or convolutions with operations between them, on odd shapes, fused into one step
 wherever possible, whatever the cost (--pin). Compared with ONNX Runtime, which runs single steps.
 
-    random_chains_suite.py FIRST COUNT [TARGET]     runs other seeds than CI's
+    pytest tests/e2e/random_chains_suite.py --seeds FIRST:COUNT [--target NAME]     runs other seeds than CI's
 """
-# suite: timeout=300
 
-import pathlib
 import re
-import sys
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check
 from e2e.chains_suite import Model, results_agree
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle
-from suite import check, run
 
-SEEDS = range(12)
 EXTENTS = (1, 2, 5, 7, 16, 17, 31, 32, 33, 48, 64, 67, 96, 131)
 OPSET = 17
 
@@ -146,14 +138,16 @@ def enough_were_fused(counts):
     check(2 * sum(count > 0 for count in counts) >= len(counts), f"fused in each: {counts}")
 
 
-def main():
-    seeds = range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])) if len(sys.argv) > 2 else SEEDS
-    target = sys.argv[3] if len(sys.argv) > 3 else "host"
-    counts = []
-    with Oracle() as oracle, Service(workers=2) as service:
-        cases = [(f"seed {seed}", lambda s=seed: fused_is_right(service, oracle, s, target, counts)) for seed in seeds]
-        return run("random_chains", [*cases, ("most were fused", lambda: enough_were_fused(counts))])
+@pytest.fixture(scope="module")
+def counts():
+    """The number of fused steps of each chain so far."""
+    return []
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.seeds(range(12))
+def test_fused_is_right(service, oracle, seed, chosen_target, counts):
+    fused_is_right(service, oracle, seed, chosen_target or "host", counts)
+
+
+def test_most_were_fused(counts):
+    enough_were_fused(counts)

@@ -1,26 +1,19 @@
-#!/usr/bin/python3
 """Graphs of random operators on odd shapes, compiled by the service: results equal ONNX Runtime's with one thread, and
 with two while all kernels' memory is guarded.
 
-Without arguments, runs CI's seeds and rotates over the targets that this machine can run. `random_graphs_suite.py FIRST
-COUNT [TARGET]` runs others; for a failing graph it prints the shortest failing prefix.
+CI's seeds rotate over the targets that this machine can run. `--seeds FIRST:COUNT` and `--target NAME` select others. For a failing
+graph the suite prints the shortest failing prefix.
 """
-# suite: timeout=900
-
-import pathlib
-import sys
 
 import onnx
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, target_called, target_in_turn, target_name
+from checks import check_equal
+from e2e.tessera_e2e import target_called, target_in_turn, target_name
 from fuzz.cases import second
 from models.random_graphs import RandomGraph
-from oracle.oracle import Oracle, OracleError, difference
-from suite import Skip, check_equal, run
+from oracle.oracle import OracleError, difference
 
-SEEDS = range(40)
 TOLERANCE = 1e-4  # of the output's largest magnitude, or of this magnitude if all of the output is smaller:
 SMALL = 0.1       # values are O(1), so a cancelled result has rounding errors of O(1) values
 
@@ -33,7 +26,7 @@ def differences(service, oracle, graph, target):
     try:
         expected, _ = session.run(graph.arrays)
     except OracleError as refusal:
-        raise Skip(str(refusal)) from None
+        pytest.skip(str(refusal))
     finally:
         session.close()
     artifact = service.scratch("graph.tsra")
@@ -89,13 +82,6 @@ def shortest(service, oracle, seed, steps, target):
     return f"seed {seed} fails for {target_name(target)} with all of its {steps} steps only"
 
 
-def main():
-    seeds = range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])) if len(sys.argv) >= 3 else SEEDS
-    target_of = (lambda _: target_called(sys.argv[3])) if len(sys.argv) == 4 else target_in_turn
-    with Service(workers=2) as service, Oracle() as oracle:
-        service.wait_for_workers(2)
-        return run("random_graphs", [(f"seed_{seed}", lambda s=seed: agrees(service, oracle, s, target_of(s))) for seed in seeds])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.seeds(range(40))
+def test_graphs(service, oracle, seed, chosen_target):
+    agrees(service, oracle, seed, target_called(chosen_target) if chosen_target else target_in_turn(seed))

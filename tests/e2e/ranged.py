@@ -5,7 +5,7 @@ from onnx import helper, numpy_helper
 
 from e2e import python_package
 from oracle.oracle import difference
-from suite import check, check_equal
+from checks import check, check_equal
 
 python_package.install()
 import tessera  # noqa: E402

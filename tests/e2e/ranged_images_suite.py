@@ -1,23 +1,14 @@
-#!/usr/bin/python3
 """Images with ranges of height and width: detectors, networks that halve and double sizes, recognizers. Each size gives
 ONNX Runtime's results, whatever larger runs have left in memory, and costs about its share of the largest size."""
-# suite: timeout=900
-
-import pathlib
-import sys
 
 import numpy as np
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check
 from e2e.ranged import f32s, ranged_against_oracle, same, save, tessera
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle
-from suite import check, run
 
 
-def images_of_any_size(service, oracle):
+def test_images_of_any_size(service, oracle):
     """Random convolutional networks on images with ranges of height and width."""
     node, f32 = helper.make_node, TensorProto.FLOAT
     for seed in range(4):
@@ -44,7 +35,23 @@ def images_of_any_size(service, oracle):
                               lambda n, h, w: {"x": f32s(random, n, 3, h, w)}, f"images {seed}", threads=("2",))
 
 
-def images_resized(service, oracle):
+def test_images_sampled(service, oracle):
+    """Samples at grids of any size in images of any size, in all modes."""
+    f32, random = TensorProto.FLOAT, np.random.default_rng(21)
+    modes = [(mode, padding, corners) for mode in ("bilinear", "nearest", "bicubic") for padding in ("zeros", "border", "reflection")
+             for corners in (0, 1)]
+    nodes = [helper.make_node("Conv", ["x", "c"], ["a"], pads=[1, 1, 1, 1])] + [
+        helper.make_node("GridSample", ["a", "grid"], [f"{mode}_{padding}_{corners}"], mode=mode, padding_mode=padding, align_corners=corners)
+        for mode, padding, corners in modes]
+    path = save(service, nodes, [("x", f32, [1, 3, "h", "w"]), ("grid", f32, [1, "p", "q", 2])],
+                [(f"{mode}_{padding}_{corners}", f32, None) for mode, padding, corners in modes],
+                [("c", random.standard_normal((4, 3, 3, 3)).astype(np.float32))], opset=16)
+    ranged_against_oracle(service, oracle, path, {"h": "..20", "w": "..13", "p": "..5", "q": "..7"},
+                          [(20, 13, 5, 7), (11, 5, 3, 2), (2, 13, 1, 7), (19, 3, 5, 1)],
+                          lambda h, w, p, q: {"x": f32s(random, 1, 3, h, w), "grid": f32s(random, 1, p, q, 2)}, "sampled images", threads=("2",))
+
+
+def test_images_resized(service, oracle):
     """Resizes to the size of another image, by a scale, to a constant size, and back from a size that a stride has
     rounded up; padding that repeats edge elements."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(12)
@@ -69,22 +76,6 @@ def images_resized(service, oracle):
                  ("pads", np.array([0, 0, 2, 1, 0, 0, 1, 2]))])
     ranged_against_oracle(service, oracle, path, {"h": "6..20", "w": "..17"}, [(6, 17), (20, 5), (13, 8), (11, 16)],
                           lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "resized images", threads=("2",))
-
-
-def images_sampled(service, oracle):
-    """Samples at grids of any size in images of any size, in all modes."""
-    f32, random = TensorProto.FLOAT, np.random.default_rng(21)
-    modes = [(mode, padding, corners) for mode in ("bilinear", "nearest", "bicubic") for padding in ("zeros", "border", "reflection")
-             for corners in (0, 1)]
-    nodes = [helper.make_node("Conv", ["x", "c"], ["a"], pads=[1, 1, 1, 1])] + [
-        helper.make_node("GridSample", ["a", "grid"], [f"{mode}_{padding}_{corners}"], mode=mode, padding_mode=padding, align_corners=corners)
-        for mode, padding, corners in modes]
-    path = save(service, nodes, [("x", f32, [1, 3, "h", "w"]), ("grid", f32, [1, "p", "q", 2])],
-                [(f"{mode}_{padding}_{corners}", f32, None) for mode, padding, corners in modes],
-                [("c", random.standard_normal((4, 3, 3, 3)).astype(np.float32))], opset=16)
-    ranged_against_oracle(service, oracle, path, {"h": "..20", "w": "..13", "p": "..5", "q": "..7"},
-                          [(20, 13, 5, 7), (11, 5, 3, 2), (2, 13, 1, 7), (19, 3, 5, 1)],
-                          lambda h, w, p, q: {"x": f32s(random, 1, 3, h, w), "grid": f32s(random, 1, p, q, 2)}, "sampled images", threads=("2",))
 
 
 def network(random):
@@ -137,7 +128,7 @@ def halving_and_doubling(service, random):
     return save(service, nodes, [("x", TensorProto.FLOAT, [1, 3, "h", "w"])], [("y", TensorProto.FLOAT, None)], constants)
 
 
-def networks_that_halve_and_double(service, oracle):
+def test_networks_that_halve_and_double(service, oracle):
     path = halving_and_doubling(service, random := np.random.default_rng(21))
     ranged_against_oracle(service, oracle, path, {"h": "..24", "w": "..37"}, [(24, 37), (5, 4), (11, 23), (13, 8), (4, 31)],
                           lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "a network that halves and doubles", threads=("2",))
@@ -166,7 +157,7 @@ def refused_everywhere(service, artifact, dims, words):
         check(all(word in one for word in words), f"{words} are not all in: {one}")
 
 
-def images_below_a_window(service, oracle):
+def test_images_below_a_window(service, oracle):
     """A run whose image is smaller than a window inside the network is rejected with the node and the next size that
     works, like a model compiled for that size. Empty images, and sizes that work, are accepted."""
     path = halving_and_doubling(service, random := np.random.default_rng(24))
@@ -184,7 +175,7 @@ def images_below_a_window(service, oracle):
     session.close()
 
 
-def windows_that_are_not_padded(service, oracle):
+def test_windows_that_are_not_padded(service, oracle):
     """Windowed attention on images whose sizes must be multiples of the window: the Reshape rejects others."""
     nodes, constants, op, const, conv = network(random := np.random.default_rng(25))
     x = op("Transpose", [conv("x", 3, 8, 4, strides=[4, 4], auto_pad="VALID")], perm=[0, 2, 3, 1])
@@ -206,7 +197,7 @@ def windows_that_are_not_padded(service, oracle):
                         "the next size that works is 24"))
 
 
-def detectors(service, oracle):
+def test_detectors(service, oracle):
     """Strides padded as in TensorFlow, pools rounded up; boxes of three scales flattened and joined, and the best of them."""
     nodes, constants, op, const, conv = network(random := np.random.default_rng(22))
     x, boxes = op("Relu", [conv("x", 3, 8, 3, strides=[2, 2], auto_pad="SAME_UPPER")]), []
@@ -229,7 +220,7 @@ def detectors(service, oracle):
                           lambda h, w: {"x": f32s(random, 2, 3, h, w)}, "a detector", threads=("2",))
 
 
-def work_follows_the_size(service):
+def test_work_follows_the_size(service):
     """A small image in the variant for large ones costs about its share of rows: windows, strides, pools and doubled
     sizes included. Tested for one target, because tiles depend on its cores and lanes."""
     nodes, constants, op, const, conv = network(np.random.default_rng(23))
@@ -272,7 +263,7 @@ def encoder_of_pixels(service, random):
                 [(name, TensorProto.FLOAT, None) for name in ("token", "image")], constants)
 
 
-def encoders_of_pixels(service, oracle):
+def test_encoders_of_pixels(service, oracle):
     """Height times width in one dimension; a small image costs about its share of pixels, in products and as attention queries."""
     path = encoder_of_pixels(service, random := np.random.default_rng(26))
     ranged_against_oracle(service, oracle, path, {"n": "..2", "h": "..40", "w": "..52"},
@@ -282,22 +273,3 @@ def encoders_of_pixels(service, oracle):
     for size, most in (((128, 160), 1), ((64, 80), 0.4), ((32, 160), 0.4), ((128, 16), 0.3)):
         _, said = service.run(artifact, {"x": np.ones((1, 3, *size), np.float32)})
         check(said["work"] <= most, f"{size} of (128, 160): {said['work']:.2f} of the operations, at most {most}")
-
-
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("ranged_images", [
-            ("images of any size", lambda: images_of_any_size(service, oracle)),
-            ("images sampled", lambda: images_sampled(service, oracle)),
-            ("images resized", lambda: images_resized(service, oracle)),
-            ("networks that halve and double", lambda: networks_that_halve_and_double(service, oracle)),
-            ("images below a window", lambda: images_below_a_window(service, oracle)),
-            ("windows that are not padded", lambda: windows_that_are_not_padded(service, oracle)),
-            ("detectors", lambda: detectors(service, oracle)),
-            ("work follows the size", lambda: work_follows_the_size(service)),
-            ("encoders of pixels", lambda: encoders_of_pixels(service, oracle))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

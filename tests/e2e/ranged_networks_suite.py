@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Random networks with ranges of sizes (models/ranged_networks.py), compared with ONNX Runtime at both ends and
 between. The suite runs a few; `ranged_networks_suite.py --networks FIRST COUNT` runs more and prints each result."""
-# suite: timeout=900
 
 import argparse
 import collections
@@ -10,14 +9,14 @@ import sys
 
 import numpy as np
 import onnx
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1]))  # where this file is a program
 
 from e2e.ranged import same, tessera
 from e2e.tessera_e2e import Service
 from models.ranged_networks import RangedNetwork
 from oracle.oracle import Oracle, OracleError
-from suite import run
 
 SEEDS = (0, 3, 4, 5, 6, 140, 622)
 
@@ -53,7 +52,8 @@ def outcome(service, oracle, seed, count):
     return "right", refused
 
 
-def is_right(service, oracle, seed):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_is_right(service, oracle, seed):
     what, *why = outcome(service, oracle, seed, 5)
     if what == "refused":
         raise AssertionError(f"refused: {why}")
@@ -79,15 +79,13 @@ def many(service, oracle, first, count, sizes):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", nargs=2, type=int, metavar=("FIRST", "COUNT"))
+    parser.add_argument("--networks", nargs=2, type=int, metavar=("FIRST", "COUNT"), required=True)
     parser.add_argument("--sizes", type=int, default=10, help="of each network")
     options = parser.parse_args()
     with Oracle() as oracle, Service(workers=2) as service:
         service.wait_for_workers(2)
-        if options.networks:
-            return many(service, oracle, *options.networks, options.sizes)
-        return run("ranged_networks", [(f"network {seed}", lambda seed=seed: is_right(service, oracle, seed)) for seed in SEEDS])
+        many(service, oracle, *options.networks, options.sizes)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

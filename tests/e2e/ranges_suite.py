@@ -1,21 +1,14 @@
-#!/usr/bin/python3
 """A dimension compiled as a range (--dim N=1..6): each size of it runs, with padding in the next larger variant, and
 gives the results of an artifact for exactly that size. Models that combine values across a ranged dimension are
 rejected, naming the node."""
-# suite: timeout=900
-
-import pathlib
-import sys
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.ranged import f32s, ranged_against_oracle, same, save, tessera
-from e2e.tessera_e2e import Service, model_inputs, model_path
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
+from e2e.tessera_e2e import model_inputs, model_path
 
 MODELS = ("mlp", "conv:h=17,w=19,stride=2,relu=1", "squeezenet1_1:size=48", "resnet18:size=48", "mobilenet_v1:size=32")
 LARGEST = 6
@@ -32,7 +25,8 @@ def room_for(size):
     return next(room for room in (1, 2, 4, LARGEST) if room >= size)
 
 
-def every_size_is_right(service, oracle, spec):
+@pytest.mark.parametrize("spec", MODELS)
+def test_every_size_is_right(service, oracle, spec):
     ranged = service.compile(model_path(spec), None, "--dim", f"N=1..{LARGEST}", timeout=300)
     session = oracle.load(model_path(spec))
     for size in range(1, LARGEST + 1):
@@ -52,7 +46,7 @@ def every_size_is_right(service, oracle, spec):
         same(service.run(ranged.artifact, inputs_of(spec, size))[0], wanted, f"{spec} of {size} compared with the exact size")
 
 
-def an_empty_batch_is_one(service, oracle):
+def test_an_empty_batch_is_one(service, oracle):
     """As in ONNX Runtime: zero rows in, zero rows out."""
     for spec in ("mlp", "conv:h=17,w=19,stride=2,relu=1"):
         ranged = service.compile(model_path(spec), None, "--dim", f"N=1..{LARGEST}", timeout=300)
@@ -65,7 +59,7 @@ def an_empty_batch_is_one(service, oracle):
         session.close()
 
 
-def rows_in_the_middle(service, oracle):
+def test_rows_in_the_middle(service, oracle):
     """The range is the second dimension of one input and the first of another; outputs have it in three places."""
     nodes = [helper.make_node("Add", ["x", "m"], ["s"]), helper.make_node("MatMul", ["s", "w"], ["y"]),
              helper.make_node("Transpose", ["y"], ["t"], perm=[1, 0, 2]), helper.make_node("Softmax", ["t"], ["p"], axis=2),
@@ -87,7 +81,7 @@ def rows_in_the_middle(service, oracle):
     session.close()
 
 
-def padding_changes_nothing(service):
+def test_padding_changes_nothing(service):
     """The bits of results do not depend on memory after the valid rows."""
     spec, size = MODELS[1], 3
     compiled = service.compile(model_path(spec), None, "--dim", "N=4..6")
@@ -103,7 +97,7 @@ def padding_changes_nothing(service):
             check_equal(np.load(out / f"{name}.npy").tobytes(), array.tobytes(), f"{name} padded with {padding}")
 
 
-def mixing_nodes_are_named(service):
+def test_mixing_nodes_are_named(service):
     f32 = TensorProto.FLOAT
     x = [("x", f32, ["n", 4])]
     for name, nodes, initializers in (
@@ -122,7 +116,7 @@ def mixing_nodes_are_named(service):
             service.compile(path, None, "--dim", "n=2,5")  # as the error advises
 
 
-def slices_between_counts(service, oracle):
+def test_slices_between_counts(service, oracle):
     """Ends that move inwards as the range grows, and starts at a fraction of it."""
     f32, i64, node = TensorProto.FLOAT, TensorProto.INT64, helper.make_node
     counted = [node("Shape", ["x"], ["all"]), node("Gather", ["all", "i"], ["n0"])]
@@ -138,7 +132,7 @@ def slices_between_counts(service, oracle):
                               lambda n: {"x": f32s(random, n, 4)}, name)
 
 
-def mixing_is_masked(service, oracle):
+def test_mixing_is_masked(service, oracle):
     """Sums, means, maxima, softmax and products along the range itself."""
     f32, node = TensorProto.FLOAT, helper.make_node
     nodes = [node("ReduceMean", ["x"], ["mean"], axes=[0]), node("ReduceMax", ["x"], ["top"], axes=[0]),
@@ -152,7 +146,7 @@ def mixing_is_masked(service, oracle):
                           lambda n: {"x": f32s(random, n, 4)}, "what is masked")
 
 
-def contradictions_are_errors(service):
+def test_contradictions_are_errors(service):
     f32 = TensorProto.FLOAT
     nodes = [helper.make_node("MatMul", ["x", "z"], ["y"])]
     path = save(service, nodes, [("x", f32, ["n", "k"]), ("z", f32, ["k", 3])], [("y", f32, None)])
@@ -166,7 +160,7 @@ def contradictions_are_errors(service):
     check("contradicts" in answer.err, answer.err)
 
 
-def two_ranges_at_once(service, oracle):
+def test_two_ranges_at_once(service, oracle):
     """Rows of two inputs that a product combines: [n, 5] x [5, m]."""
     f32 = TensorProto.FLOAT
     nodes = [helper.make_node("MatMul", ["x", "z"], ["p"]), helper.make_node("Relu", ["p"], ["y"]),
@@ -180,7 +174,7 @@ def two_ranges_at_once(service, oracle):
     check_equal([each["dimension"] for each in said[1]["ranges"]], ["n", "m"], "dimensions")
 
 
-def shapes_that_follow(service, oracle):
+def test_shapes_that_follow(service, oracle):
     """Exported shape arithmetic: Shape, Gather, Concat, then Reshape, Expand, Range, Slice by their results."""
     f32, i64 = TensorProto.FLOAT, TensorProto.INT64
     node = helper.make_node
@@ -231,7 +225,7 @@ def encoder(random, width, heads, layers, service):
     return save(service, nodes, [("x", f32, ["n", "t", width])], [("y", f32, ["n", width]), ("z", f32, ["n", "t", width])], constants, 17)
 
 
-def encoders_of_any_length(service, oracle):
+def test_encoders_of_any_length(service, oracle):
     for seed, (width, heads, layers, longest) in enumerate(((16, 2, 1, 12), (24, 3, 2, 37), (64, 4, 1, 20))):
         random = np.random.default_rng(seed)
         path = encoder(random, width, heads, layers, service)
@@ -241,7 +235,7 @@ def encoders_of_any_length(service, oracle):
         check(said[0]["way"] == "counted", f"an encoder of one row ran {said[0]['way']}")
 
 
-def keys_end_where_the_run_does(service, oracle):
+def test_keys_end_where_the_run_does(service, oracle):
     """Lengths on both sides of the block size in which keys are computed."""
     random = np.random.default_rng(23)
     path = encoder(random, 32, 4, 1, service)
@@ -250,7 +244,7 @@ def keys_end_where_the_run_does(service, oracle):
                           lambda n, t: {"x": f32s(random, n, t, 32)}, "keys of an encoder")
 
 
-def what_exporters_write(service, oracle):
+def test_what_exporters_write(service, oracle):
     """A causal mask computed from the length, a cumulative sum of a mask, recurrent layers, pixel blocks and a
     transposed convolution of any size, as PyTorch exports them."""
     f32, node, random = TensorProto.FLOAT, helper.make_node, np.random.default_rng(9)
@@ -278,7 +272,7 @@ def what_exporters_write(service, oracle):
                           lambda h, w: {"x": f32s(random, 1, 3, h, w)}, "enlarged images", threads=("2",))
 
 
-def ends_of_sequences(service, oracle):
+def test_ends_of_sequences(service, oracle):
     """The last step, the last few, all but the ends, and padded sequences, of any length."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(10)
     constants = {"last": np.array(-1), "one": np.array([1]), "two_back": np.array([-2]), "back": np.array([-1]),
@@ -294,7 +288,7 @@ def ends_of_sequences(service, oracle):
                           lambda n, t: {"x": f32s(random, n, t, 4)}, "ends of sequences", threads=("2",))
 
 
-def decoders_with_a_growing_state(service, oracle):
+def test_decoders_with_a_growing_state(service, oracle):
     """Keys and values of a past of any length, joined with those of this step; positions continue from the past."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(11)
     w = lambda *shape: random.standard_normal(shape).astype(np.float32) / 2  # noqa: E731
@@ -315,7 +309,7 @@ def decoders_with_a_growing_state(service, oracle):
                           "a decoder with a state", threads=("2",))
 
 
-def rows_split_and_merged(service, oracle):
+def test_rows_split_and_merged(service, oracle):
     """As in nn.MultiheadAttention: [t, n, heads * d] becomes [t, n * heads, d]."""
     node, f32, random = helper.make_node, TensorProto.FLOAT, np.random.default_rng(13)
     nodes = [node("Reshape", ["x", "heads"], ["h"]), node("Transpose", ["h"], ["q"], perm=[1, 0, 2]),
@@ -326,7 +320,7 @@ def rows_split_and_merged(service, oracle):
                           lambda n, t: {"x": f32s(random, t, n, 8)}, "rows merged with heads", threads=("2",))
 
 
-def attention_costs_its_rows(service, oracle):
+def test_attention_costs_its_rows(service, oracle):
     """One variant for all lengths: query rows stay separate after a softmax, so that a short sequence costs little."""
     random = np.random.default_rng(14)
     path = encoder(random, 32, 4, 2, service)
@@ -337,7 +331,7 @@ def attention_costs_its_rows(service, oracle):
         check(answer["work"] <= most, f"{answer['ranges']}: {answer['work']:.2f} of the operations, at most {most}")
 
 
-def work_follows_the_count(service):
+def test_work_follows_the_count(service):
     """Absent rows cost little: a run computes about its share of the variant's rows. Tested for one target, because
     tiles depend on its cores and lanes."""
     for spec, rows in (("mlp", 64), ("conv:h=17,w=19,stride=2,relu=1", 16)):
@@ -350,7 +344,7 @@ def work_follows_the_count(service):
                   f"{spec}: {size} of {rows} rows did {said['work']:.2f} of the operations")
 
 
-def memory_follows_the_sizes(service, oracle):
+def test_memory_follows_the_sizes(service, oracle):
     """Intermediates of a run take the memory of its sizes: about as much as in an artifact for exactly these sizes if
     rows are a batch, and less than at the largest size if a part has all rows of a sequence. Memory of a larger earlier
     run is kept. Tested for one target, because tiles depend on its cores and lanes."""
@@ -378,7 +372,7 @@ def memory_follows_the_sizes(service, oracle):
         peer.close()
 
 
-def variants_share_and_show(service):
+def test_variants_share_and_show(service):
     single = service.compile(model_path("mlp"), None, "--dim", f"N={LARGEST}")
     ranged = service.compile(model_path("mlp"), None, "--dim", f"N=1..{LARGEST}")
     sizes = [int(service.cli("inspect", c.artifact, "--json").json["weights_bytes"]) for c in (single, ranged)]
@@ -414,33 +408,3 @@ def variants_share_and_show(service):
         check((np.load(path) == np.load(there / path.name)).all(), f"{path.name} of the sandbox differs")
     profiled = service.cli("profile", ranged.job["compile_result"]["artifact_id"], "--dim", "N=3", "--repeat", "2", "--json").json
     check(profiled["result"]["kernels"], "a range cannot be profiled")
-
-
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("ranges", [
-            *((f"every size of {spec}", lambda spec=spec: every_size_is_right(service, oracle, spec)) for spec in MODELS),
-            ("an empty batch is one", lambda: an_empty_batch_is_one(service, oracle)),
-            ("rows in the middle", lambda: rows_in_the_middle(service, oracle)),
-            ("padding changes nothing", lambda: padding_changes_nothing(service)),
-            ("mixing nodes are named", lambda: mixing_nodes_are_named(service)),
-            ("slices between counts", lambda: slices_between_counts(service, oracle)),
-            ("mixing is masked", lambda: mixing_is_masked(service, oracle)),
-            ("contradictions are errors", lambda: contradictions_are_errors(service)),
-            ("two ranges at once", lambda: two_ranges_at_once(service, oracle)),
-            ("shapes that follow", lambda: shapes_that_follow(service, oracle)),
-            ("encoders of any length", lambda: encoders_of_any_length(service, oracle)),
-            ("keys end where the run does", lambda: keys_end_where_the_run_does(service, oracle)),
-            ("what exporters write", lambda: what_exporters_write(service, oracle)),
-            ("ends of sequences", lambda: ends_of_sequences(service, oracle)),
-            ("decoders with a growing state", lambda: decoders_with_a_growing_state(service, oracle)),
-            ("rows split and merged", lambda: rows_split_and_merged(service, oracle)),
-            ("attention costs its rows", lambda: attention_costs_its_rows(service, oracle)),
-            ("work follows the count", lambda: work_follows_the_count(service)),
-            ("memory follows the sizes", lambda: memory_follows_the_sizes(service, oracle)),
-            ("variants share and show", lambda: variants_share_and_show(service))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,18 +1,17 @@
-#!/usr/bin/python3
 """Runs the commands of the first page and of the examples on the command line's page, as a newcomer would copy them.
 All blocks of a page run in one folder, each in its own shell, and each line must succeed."""
-# suite: slow timeout=900
 
 import os
 import pathlib
 import re
 import subprocess
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
-from e2e.tessera_e2e import BIN, ROOT, Service
-from suite import check, run
+from checks import check
+from e2e.tessera_e2e import BIN, ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PAGES = (("README.md", "Five minutes", 2), ("clients/docs/pages/cli.md", "Examples", 4))  # file, section, minimum number of blocks
 # Replacements that make a line run here, or in less time. The suite starts the service itself.
@@ -41,20 +40,24 @@ def run_as_written(service, block, folder):
         check(mark == "0" or (mark == "1" and MAY_FAIL in line), f"`{line}` ends with {mark}: {before[-1500:]}")
 
 
-def main():
-    with Service(workers=2) as service:
-        cases = []
-        for file, title, least in PAGES:
-            folder = service.folder / pathlib.Path(file).stem
-            folder.mkdir()
-            # python_client_suite installs the Python package into a folder.
-            found = [block for block in blocks(file, title) if "pip install" not in block]
-            check(len(found) >= least, f"{len(found)} blocks in {file}")
-            cases += [(f"{file}, block {number} ({len(block.splitlines())} lines)",
-                       lambda block=block, folder=folder: run_as_written(service, block, folder))
-                      for number, block in enumerate(found, 1)]
-        return run("readme", cases)
+def samples():
+    """The blocks of all pages. python_client_suite installs the Python package into a folder."""
+    for file, title, _ in PAGES:
+        for number, block in enumerate((block for block in blocks(file, title) if "pip install" not in block), 1):
+            yield pytest.param(file, block, id=f"{file}, block {number} ({len(block.splitlines())} lines)")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+SAMPLES = list(samples())
+
+
+@pytest.mark.parametrize("file, _, least", PAGES, ids=[file for file, *_ in PAGES])
+def test_pages_have_samples(file, _, least):
+    found = sum(sample.values[0] == file for sample in SAMPLES)
+    check(found >= least, f"{found} blocks in {file}")
+
+
+@pytest.mark.parametrize("file, block", SAMPLES)
+def test_runs_as_written(service, file, block):
+    folder = service.folder / pathlib.Path(file).stem
+    folder.mkdir(exist_ok=True)
+    run_as_written(service, block, folder)

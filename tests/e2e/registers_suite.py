@@ -1,21 +1,18 @@
-#!/usr/bin/python3
 """Register use of the innermost loops of a long chain, read from the code for a described chip."""
-# suite: timeout=300
 
 import pathlib
 import re
 import subprocess
-import sys
 import zipfile
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+from checks import check
 
-from e2e.tessera_e2e import Service
-from suite import check, run
+pytestmark = pytest.mark.service(workers=1)
 
 # All hosts generate the same code for it.
 CHIP = """
@@ -75,7 +72,7 @@ def innermost_loops(library):
             yield [(operation, operands) for address, operation, operands in code if first <= address <= last]
 
 
-def sums_stay_in_registers(service):
+def test_sums_stay_in_registers(service):
     model, chip, artifact = (service.scratch(name) for name in ("chain.onnx", "chip.txtpb", "chain.tsra"))
     chain(model)
     chip.write_text(CHIP)
@@ -91,12 +88,3 @@ def sums_stay_in_registers(service):
             tiles += 1
             check(stored == 0, f"a round of {products} multiply-adds stores {stored} vectors on the stack")
     check(tiles >= 3, f"{tiles} loops of tiles were found")
-
-
-def main():
-    with Service(workers=1) as service:
-        return run("registers", [("sums_stay_in_registers", lambda: sums_stay_in_registers(service))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

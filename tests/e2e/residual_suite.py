@@ -1,23 +1,16 @@
-#!/usr/bin/python3
 """The residual block of a ResNet on several images, with all tensors larger than the cache: consecutive convolutions
 with batch normalization and the sum with the block's input run slice by slice, and give ONNX Runtime's results.
 
 The block planned with its true sizes ([32, 256, 1024, 1024]) is RegionPlanner.PlansTheLargeResidualBlock.
 """
-# suite: timeout=600
 
 import math
-import pathlib
-import sys
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.chains_suite import CHIP, Model, results_agree
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
 
 
 def normalized(model, value, channels, kernel, fan_in, relu=True):
@@ -83,11 +76,6 @@ def runs_in_slices(service, oracle, batch, channels, height, width, inner):
 BLOCKS = ((3, 64, 129, 131, 16), (2, 64, 192, 192, 16), (5, 72, 97, 61, 24))
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        return run("residual", [(f"bottleneck/{'x'.join(map(str, block))}",
-                                 lambda b=block: runs_in_slices(service, oracle, *b)) for block in BLOCKS])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: "x".join(map(str, block)))
+def test_bottleneck(service, oracle, block):
+    runs_in_slices(service, oracle, *block)

@@ -1,7 +1,5 @@
-#!/usr/bin/python3
 """`tessera run --sandbox`: an artifact of unknown origin computes, and can do nothing else. The test replaces its code
 with system calls, a crash, and an endless loop."""
-# suite: timeout=300
 
 import os
 import pathlib
@@ -11,17 +9,18 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import time
 import zipfile
 import zlib
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
 import numpy as np
+import pytest
+
+from checks import check, check_equal
 from e2e import processes
-from e2e.tessera_e2e import BIN, Service, model_inputs, model_path, wait_until
-from suite import Skip, check, check_equal, run
+from e2e.tessera_e2e import BIN, model_inputs, model_path, wait_until
+
+pytestmark = pytest.mark.service(workers=1)
 
 MODEL, DIM = "mlp", ("--dim", "N=1")
 LARGE = "input A[M, K], B[K, N]: f32; C[i, j] += A[i, k] * B[k, j];"
@@ -118,7 +117,12 @@ def arrays_in(folder):
     return {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
 
 
-def it_computes_the_same(service, artifact):
+@pytest.fixture(scope="module")
+def artifact(service):
+    return service.compile(model_path(MODEL), None, *DIM).artifact
+
+
+def test_it_computes_the_same(service, artifact):
     copy = strange(service, artifact)
     check_equal(service.cli("run", copy, "--random", "--json", expect=3).failure["attribute"], "ARTIFACT",
                 "what is refused without --sandbox")
@@ -139,7 +143,7 @@ def it_computes_the_same(service, artifact):
     check({"system-calls", "privileges", "limits", "scratch"} <= names, f"measures in force: {names}")
 
 
-def large_outputs_arrive(service, _artifact):
+def test_large_outputs_arrive(service):
     text = service.scratch("product.te")
     text.write_text(LARGE)
     artifact = service.scratch("product.tsra")
@@ -153,7 +157,7 @@ def large_outputs_arrive(service, _artifact):
     check(refused.failure.get("message"), f"inputs that do not fit: {refused}")
 
 
-def code_that_asks_the_kernel_is_ended(service, artifact):
+def test_code_that_asks_the_kernel_is_ended(service, artifact):
     need_x86()
     for number, what in CALLS.items():
         answer = sandboxed(service, strange(service, artifact, system_call(number)), "--json", expect=10)
@@ -163,7 +167,7 @@ def code_that_asks_the_kernel_is_ended(service, artifact):
     check("\x1b" not in answer.out + answer.err, "control characters reach the terminal")
 
 
-def nothing_runs_while_it_is_loaded(service, artifact):
+def test_nothing_runs_while_it_is_loaded(service, artifact):
     """Initializers, other libraries and functions that choose an address are rejected before the dynamic linker sees them."""
     text = 0x1000
     for what, change in {"an initializer": asking_for(12, text), "a row of initializers": asking_for(25, text),
@@ -174,10 +178,10 @@ def nothing_runs_while_it_is_loaded(service, artifact):
 
 def need_x86():
     if platform.machine() != "x86_64":
-        raise Skip("the code is x86-64's")
+        pytest.skip("the code is x86-64's")
 
 
-def code_without_end_is_ended(service, artifact):
+def test_code_without_end_is_ended(service, artifact):
     need_x86()
     endless = strange(service, artifact, NEVER_END)
     start = time.monotonic()
@@ -197,7 +201,7 @@ def code_without_end_is_ended(service, artifact):
     check_equal(left, [], "processes that go on")
 
 
-def less_than_required_runs_nothing(service, artifact):
+def test_less_than_required_runs_nothing(service, artifact):
     copy = strange(service, artifact)
     answer = sandboxed(service, copy, "--require-sandbox", "full", "--json", expect=9)
     check("user (" in answer.failure["message"], f"what is missing: {answer}")
@@ -207,7 +211,7 @@ def less_than_required_runs_nothing(service, artifact):
     check("accepted: full, system-calls" in answer.failure["message"], f"{answer}")
     sandboxed(service, copy, "--require-sandbox", "system-calls,privileges,limits,scratch")
     if os.geteuid() != 0:
-        raise Skip("another user takes root")
+        pytest.skip("another user takes root")
     nobody = next(entry.pw_name for entry in pwd.getpwall() if entry.pw_uid == 65534)
     answer = sandboxed(service, copy, "--sandbox-user", nobody, "--json", expect=None)
     told = {measure["name"]: measure["in_force"] for measure in answer.json["sandbox"]}
@@ -217,7 +221,7 @@ def less_than_required_runs_nothing(service, artifact):
     sandboxed(service, copy, "--sandbox-user", nobody, "--require-sandbox", "full", expect=expected)
 
 
-def what_cannot_be_is_said(service, artifact):
+def test_what_cannot_be_is_said(service, artifact):
     for words in (("--untrusted",), ("--guard",), ("--verify",)):
         check_equal(sandboxed(service, artifact, *words, expect=None).code, 2, f"exit code with {words}")
     check_equal(service.cli("run", artifact, "--random", "--timeout", "1s", expect=None).code, 2, "--timeout alone")
@@ -236,17 +240,3 @@ def text_file(service):
     path = service.scratch("text.tsra")
     path.write_text("no artifact")
     return path
-
-
-CASES = (it_computes_the_same, large_outputs_arrive, code_that_asks_the_kernel_is_ended, nothing_runs_while_it_is_loaded,
-         code_without_end_is_ended, less_than_required_runs_nothing, what_cannot_be_is_said)
-
-
-def main():
-    with Service(workers=1) as service:
-        artifact = service.compile(model_path(MODEL), None, *DIM).artifact
-        return run("sandbox", [(case.__name__.replace("_", " "), lambda c=case: c(service, artifact)) for case in CASES])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,19 @@
-#!/usr/bin/python3
 """Native code runs only if a trusted service signed the file: unsigned, foreign and changed artifacts are rejected,
 including those with corrected checksums."""
-# suite: timeout=300
 
 import hashlib
-import pathlib
 import stat
 import struct
-import sys
 import zipfile
 import zlib
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e import python_package
 from e2e.tessera_e2e import Service, model_path
-from suite import check, check_equal, run
+
+pytestmark = pytest.mark.service(workers=1)
 
 MODEL, DIM = "mlp", ("--dim", "N=1")
 
@@ -56,7 +54,22 @@ def mended(path, entry):
     path.write_bytes(data)
 
 
-def what_was_just_compiled_runs(service, artifact, job):
+@pytest.fixture(scope="module")
+def compiled(service):
+    return service.compile(model_path(MODEL), None, *DIM)
+
+
+@pytest.fixture(scope="module")
+def artifact(compiled):
+    return compiled.artifact
+
+
+@pytest.fixture(scope="module")
+def job(compiled):
+    return compiled.job
+
+
+def test_what_was_just_compiled_runs(service, artifact, job):
     check_equal(hashlib.sha256(artifact.read_bytes()).hexdigest(), job["compile_result"]["artifact_id"],
                 "the file is the artifact, byte for byte")
     service.cli("run", artifact, "--random")
@@ -69,7 +82,7 @@ def what_was_just_compiled_runs(service, artifact, job):
     check(not signature_of(blob).exists(), "a blob is a file like others")
 
 
-def without_a_signature_it_does_not(service, artifact):
+def test_without_a_signature_it_does_not(service, artifact):
     copy = copy_of(service, artifact, signed=False)
     refused(service, copy, "no trusted signature")
     service.cli("run", copy, "--random", "--untrusted")
@@ -81,7 +94,7 @@ def without_a_signature_it_does_not(service, artifact):
     refused(service, copy, "is no signature")
 
 
-def a_changed_one_does_not(service, artifact):
+def test_a_changed_one_does_not(service, artifact):
     for entry in ("manifest.json", "plan.pb", "weights.bin"):
         copy = copy_of(service, artifact)
         mended(copy, entry)
@@ -92,7 +105,7 @@ def a_changed_one_does_not(service, artifact):
     service.cli("run", copy, "--random", "--untrusted", "--verify")
 
 
-def anothers_signature_does_not_count(service, artifact):
+def test_anothers_signature_does_not_count(service, artifact):
     with Service(workers=1) as other:
         twin = other.compile(model_path(MODEL), None, *DIM)
         check_equal(twin.artifact.read_bytes() == artifact.read_bytes(), True, "the same artifact of another service")
@@ -115,6 +128,7 @@ def anothers_signature_does_not_count(service, artifact):
 
 PYTHON = """
 import sys
+
 import numpy as np
 import tessera
 from tessera import errors
@@ -155,7 +169,7 @@ print("checked")
 """
 
 
-def python_checks_the_same(service, artifact):
+def test_python_checks_the_same(service, artifact):
     bare = copy_of(service, artifact, signed=False)
     bare = bare.rename(bare.with_name("bare.tsra"))
     changed = copy_of(service, artifact)
@@ -173,7 +187,7 @@ def python_checks_the_same(service, artifact):
     service.cli("run", saved, "--random", env=env)
 
 
-def without_a_home_the_artifact_is_there(service):
+def test_without_a_home_the_artifact_is_there(service):
     artifact = service.scratch("homeless.tsra")
     nowhere = {"TESSERA_TRUST": "", "XDG_CONFIG_HOME": "", "HOME": ""}
     answer = service.cli("compile", model_path(MODEL), "--target", "host", *DIM, "-o", artifact, env=nowhere)
@@ -182,7 +196,7 @@ def without_a_home_the_artifact_is_there(service):
     service.cli("run", artifact, "--random", "--untrusted", env=nowhere)
 
 
-def the_key_stays(service, artifact):
+def test_the_key_stays(service, artifact):
     key = service.data / "signing.key"
     check_equal(stat.S_IMODE(key.stat().st_mode), 0o600, "who may read the key")
     before = service.cli("admin", "signing-key", "--json").json["public_key"]
@@ -190,22 +204,3 @@ def the_key_stays(service, artifact):
     service.start()
     check_equal(service.cli("admin", "signing-key", "--json").json["public_key"], before, "the key after a restart")
     service.cli("run", artifact, "--random")
-
-
-def main():
-    with Service(workers=1) as service:
-        compiled = service.compile(model_path(MODEL), None, *DIM)
-        artifact, job = compiled.artifact, compiled.job
-        return run("signing", [
-            ("what was just compiled runs", lambda: what_was_just_compiled_runs(service, artifact, job)),
-            ("without a signature it does not", lambda: without_a_signature_it_does_not(service, artifact)),
-            ("a changed one does not", lambda: a_changed_one_does_not(service, artifact)),
-            ("another's signature does not count", lambda: anothers_signature_does_not_count(service, artifact)),
-            ("Python checks the same", lambda: python_checks_the_same(service, artifact)),
-            ("without a home the artifact is there", lambda: without_a_home_the_artifact_is_there(service)),
-            ("the key stays", lambda: the_key_stays(service, artifact)),
-        ])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

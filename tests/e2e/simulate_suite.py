@@ -1,14 +1,11 @@
-#!/usr/bin/python3
 """A chip described by a text file runs models: mapped, lowered to programs, executed on its memories, compared, timed."""
-# suite: timeout=300
 
-import pathlib
-import sys
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+from checks import check, check_equal
+from e2e.tessera_e2e import model_path
 
-from e2e.tessera_e2e import Service, model_path
-from suite import check, check_equal, run
+pytestmark = pytest.mark.service(workers=1)
 
 CHIP = """name: "two-rooms"
 family: SPATIAL
@@ -54,7 +51,7 @@ def are_right(operators):
         check(entry["cycles"] > 0 and entry["predicted_cycles"] > 0 and 0 < entry["utilization"] <= 1, f"{entry}")
 
 
-def a_model_runs_on_a_chip_that_is_described(service):
+def test_a_model_runs_on_a_chip_that_is_described(service):
     for target in ("ascend-910-like", described(service)):
         answer = service.cli("simulate", model_path("resnet18"), "--shape", "x=1x3x224x224", "--target", target,
                              "--points", str(1 << 21), "--json").json
@@ -67,7 +64,7 @@ def a_model_runs_on_a_chip_that_is_described(service):
         check(answer["cycles"] > 0 and (answer["picojoules"] > 0) == (target != "ascend-910-like"), f"{answer}")
 
 
-def one_operator_shows_its_program(service):
+def test_one_operator_shows_its_program(service):
     chip = described(service)
     shown = service.cli("simulate", "--target", chip, *PRODUCT, env=NOWHERE).out
     for part in ("memory room, 4096 bytes", "tensor [61, 83]", "copy street.A -> hall.a", "copy hall.a -> room.a",
@@ -82,7 +79,7 @@ def one_operator_shows_its_program(service):
     check_equal(again, answer, "a second run")
 
 
-def what_does_not_fit_says_what(service):
+def test_what_does_not_fit_says_what(service):
     small = described(service, CHIP.replace("capacity_bytes: 4096", "capacity_bytes: 112"))
     answer = service.cli("simulate", "--target", small, *PRODUCT, env=NOWHERE, expect=4)
     check("mac: operand c of mac has 128 bytes, room of two-rooms fewer" in answer.err, answer.err)
@@ -95,19 +92,8 @@ def what_does_not_fit_says_what(service):
     check("conv: computes y:f16[k, h, w] += " in answer.err, answer.err)
 
 
-def mappings_are_ranked(service):
+def test_mappings_are_ranked(service):
     answer = service.cli("simulate", "--target", described(service), "--op", "C2D", "--extents", "1x16x9x9x12x3x3",
                          "--rank", "--json", env=NOWHERE).json
     check_equal(answer["operators"][0]["mappings"] + answer["operators"][0]["refused"], 70, "mappings in any order")
     check(0 < answer["pairs"] <= 1 and 0 < answer["apart"] <= 1 and 0 < answer["recall"] <= 1, f"{answer}")
-
-
-def main():
-    cases = (a_model_runs_on_a_chip_that_is_described, one_operator_shows_its_program, what_does_not_fit_says_what,
-             mappings_are_ranked)
-    with Service(workers=1) as service:
-        return run("simulate", [(case.__name__, lambda case=case: case(service)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

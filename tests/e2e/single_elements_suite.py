@@ -1,20 +1,12 @@
-#!/usr/bin/python3
 """Operators on tensors of one element, where loops vanish and scalars remain, compared with ONNX Runtime; rotates over
 the targets that this machine can run."""
-# suite: timeout=600
-
-import pathlib
-import sys
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
 from e2e.data_dependent_suite import agrees
-from e2e.tessera_e2e import Service, target_in_turn
-from oracle.oracle import Oracle
-from suite import run
+from e2e.tessera_e2e import target_in_turn
 
 node = helper.make_node
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -49,13 +41,9 @@ def table():
     return cases
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("single_elements", [
-            (name, lambda turn=turn, name=name, each=each: agrees(service, oracle, name, *each, target_in_turn(turn)))
-            for turn, (name, each) in enumerate(table().items())])
+CASES = table()
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", CASES)
+def test_operators(service, oracle, name):
+    agrees(service, oracle, name, *CASES[name], target_in_turn(list(CASES).index(name)))

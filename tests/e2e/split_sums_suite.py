@@ -1,17 +1,10 @@
-#!/usr/bin/python3
 """Long sums of few results, split into parts that all cores share: the decision is reported, and results equal ONNX
 Runtime's with as many threads as the chip has cores and with one."""
-# suite: timeout=300
 
-import pathlib
-import sys
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.chains_suite import Model, results_agree
-from e2e.tessera_e2e import Service
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
 
 CORES = 28
 
@@ -55,10 +48,6 @@ def agrees(service, oracle, operator, shapes, attributes, cut):
         results_agree(service, oracle, path, model.arrays, target=target)
 
 
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        return run("split_sums", [(name, lambda case=case: agrees(service, oracle, *case)) for name, *case in LONG])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("operator, shapes, attributes, cut", [pytest.param(*case, id=name) for name, *case in LONG])
+def test_long(service, oracle, operator, shapes, attributes, cut):
+    agrees(service, oracle, operator, shapes, attributes, cut)

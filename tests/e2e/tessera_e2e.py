@@ -255,6 +255,10 @@ class Service:
         if self.process and self.process.poll() is None:
             self.process.terminate()
             try:
+                self.process.wait(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                self.process.terminate()  # an idle worker ends only with its request for work, the second signal ends it at once
+            try:
                 self.process.wait(timeout=20)
             except subprocess.TimeoutExpired:
                 self.process.kill()

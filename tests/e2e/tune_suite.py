@@ -1,22 +1,17 @@
-#!/usr/bin/python3
 """`tessera tune`: schedules are searched by measuring, with correct results only, and used by later compilations."""
-# suite: timeout=900
 
 import datetime
 import hashlib
-import pathlib
 import re
 import signal
 import sqlite3
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.matching import matches
 from e2e.miscalibrated import doubtful
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of, wait_until
-from oracle.oracle import Oracle
-from suite import check, check_equal, run
+from e2e.tessera_e2e import model_inputs, model_path, shapes_of, wait_until
 
 GEMM = "gemm:m=61,k=67,n=131"
 MODELS = (GEMM, "conv:h=17,w=19,stride=2", "bert_tiny")
@@ -66,7 +61,8 @@ def explained(service, spec, *arguments):
     return service.cli("explain", model_path(spec), "--target", "host", "--json", *shape_flags(spec), *arguments).json
 
 
-def tuned_is_right(service, oracle, spec, method):
+@pytest.mark.parametrize("spec, method", [*((spec, "walk") for spec in MODELS), ("conv:h=7,w=5", "random")])
+def test_tuned_is_right(service, oracle, spec, method):
     result, pins = tune(service, spec, method=method)
     failed = [text for each in result["workloads"] for text in each["failures"]]
     print(f"   {spec}: {result['trials']} trials, {sum(each['refused'] for each in result['workloads'])} refused, "
@@ -82,7 +78,8 @@ def tuned_is_right(service, oracle, spec, method):
     check(len(trees) > main["trials"] / 2, f"{len(trees)} trees on record after {main['trials']} trials")
 
 
-def open_choices_are_measured(service, oracle, spec):
+@pytest.mark.parametrize("spec", ["bert_tiny"])
+def test_open_choices_are_measured(service, oracle, spec):
     """Choices that the cost model leaves open are measured, and the pins record the outcome."""
     target = doubtful(service)
     shapes = shapes_of(model_inputs(spec, 1))
@@ -130,7 +127,7 @@ def open_choices_are_measured(service, oracle, spec):
             check(not each["taken"] or found == [pin["choice"]], f"{pin} was measured to be faster, and is {found}")
 
 
-def earlier_records_are_tried_first(service):
+def test_earlier_records_are_tried_first(service):
     result, _ = tune(service, GEMM, trials=4)
     workload = f'workload = "{result["workloads"][0]["hash"]}"'
     before = records(service, workload)
@@ -141,23 +138,6 @@ def earlier_records_are_tried_first(service):
     known = {each["id"] for each in before}
     trees = [str(each["schedule"]) for each in records(service, workload) if each["id"] not in known]
     check(any(tree in fastest for tree in trees), "none of the fastest records was the first candidate")
-
-
-def a_killed_service_goes_on_from_the_last_trial(service):
-    name = begin(service, GEMM, 25)
-    killed_at = []
-    for least in (3, 11):
-        wait_until(lambda least=least: len(trials_of(service, name)) >= least, f"{least} trials")
-        service.kill()
-        service.start()
-        killed_at.append(len(trials_of(service, name)))
-    result = ended(service, name)["tune_result"]
-    # One kernel or several, depending on this host's vector width: each search counts its own trials.
-    searched = {each["hash"]: each["trials"] for each in result["workloads"]}
-    check_equal(trials_of(service, name), sorted((hash_, trial) for hash_, count in searched.items() for trial in range(1, count + 1)),
-                f"trials, after kills at {killed_at}")
-    check_equal(sum(searched.values()), result["trials"], "trials in all")
-    check(set(searched.values()) == {25} or "no tree" in result["note"] or result["note"] == "", result)
 
 
 def digest(path):
@@ -172,38 +152,7 @@ def blobs(service):
     return rows | {path.name for path in (service.data / "blobs").rglob("*") if path.is_file()}
 
 
-def a_cancelled_job_leaves_nothing(service):
-    spec = "gemm:m=35,k=41,n=59"
-    service.compile(model_path(spec), shapes_of(model_inputs(spec, 1)))
-    before = blobs(service)
-    name = begin(service, spec, 10000, "--mode", "static")  # versions would remain
-    wait_until(lambda: len(trials_of(service, name)) >= 20, "20 trials")
-    service.cli("cancel", name)
-    found = job(service, name)
-    check_equal(found["state"], "CANCELLED", found)
-    check(found["tune_result"]["trials"] >= 20, "the result of a cancelled job")
-    wait_until(lambda: all(worker["state"] == "IDLE" for worker in service.cli("workers", "--json").json["workers"]),
-               "workers let go")
-    # Objects that two workers had sent but not reported stay until a collection: one object each, or a batch of trees.
-    left = blobs(service) - before
-    check(len(left) <= 6, f"{len(left)} blobs are left of {found['tune_result']['trials']} trials")
-
-
-def equal_workloads_are_searched_once(service):
-    spec = "gemm:m=47,k=53,n=71"
-    first = begin(service, spec, 40)
-    wait_until(lambda: trials_of(service, first), "a trial")
-    second = begin(service, spec, 2)
-    results = [ended(service, name)["tune_result"] for name in (first, second)]
-    check_equal([each["shared"] for each in results[1]["workloads"]], [True], "whose search it was")
-    check_equal(trials_of(service, second), [], "own trials")
-    curves = [service.cli("curve", "--job", name, "--json").json["curves"] for name in (first, second)]
-    check_equal(curves[1], curves[0], "curves of the job that shared the search")
-    check(len(curves[1]) == 1 and curves[1][0]["job"] == first, curves[1])
-    check_equal(*[each["workloads"][0]["best_ms"] for each in results], "what came of it")
-
-
-def suggestions_are_followed_where_they_can_be(service, oracle):
+def test_suggestions_are_followed_where_they_can_be(service, oracle):
     plan = service.scratch("plan.txt")
     explained(service, GEMM, "--plan-out", plan)
     text = plan.read_text()
@@ -236,7 +185,7 @@ def suggestions_are_followed_where_they_can_be(service, oracle):
     check_equal(decisions, [], "decisions about another model's workloads")
 
 
-def what_cannot_be_tuned_is_refused(service):
+def test_what_cannot_be_tuned_is_refused(service):
     plan = service.scratch("plan.txt")
     explained(service, "tiny", "--plan-out", plan)
     answer = service.cli("tune", model_path("tiny"), "--json", "--pin", plan, *shape_flags("tiny"), expect=EXIT_INVALID)
@@ -247,7 +196,7 @@ def what_cannot_be_tuned_is_refused(service):
     check("guess" in said and "walk" in said, said)
 
 
-def interrupted_search_keeps_what_it_found(service):
+def test_interrupted_search_keeps_what_it_found(service):
     pins = service.scratch("best.pins")
     started = service.spawn("tune", model_path(GEMM), "--target", "host", "--trials", "10000", "--budget", "1h", "-o",
                             pins, *shape_flags(GEMM))
@@ -260,7 +209,41 @@ def interrupted_search_keeps_what_it_found(service):
     service.compile(model_path(GEMM), shapes_of(model_inputs(GEMM, 1)), "--pin", pins)
 
 
-def compilations_take_records_over(service, oracle):
+def test_a_killed_service_goes_on_from_the_last_trial(service):
+    name = begin(service, GEMM, 25)
+    killed_at = []
+    for least in (3, 11):
+        wait_until(lambda least=least: len(trials_of(service, name)) >= least, f"{least} trials")
+        service.kill()
+        service.start()
+        killed_at.append(len(trials_of(service, name)))
+    result = ended(service, name)["tune_result"]
+    # One kernel or several, depending on this host's vector width: each search counts its own trials.
+    searched = {each["hash"]: each["trials"] for each in result["workloads"]}
+    check_equal(trials_of(service, name), sorted((hash_, trial) for hash_, count in searched.items() for trial in range(1, count + 1)),
+                f"trials, after kills at {killed_at}")
+    check_equal(sum(searched.values()), result["trials"], "trials in all")
+    check(set(searched.values()) == {25} or "no tree" in result["note"] or result["note"] == "", result)
+
+
+def test_a_cancelled_job_leaves_nothing(service):
+    spec = "gemm:m=35,k=41,n=59"
+    service.compile(model_path(spec), shapes_of(model_inputs(spec, 1)))
+    before = blobs(service)
+    name = begin(service, spec, 10000, "--mode", "static")  # versions would remain
+    wait_until(lambda: len(trials_of(service, name)) >= 20, "20 trials")
+    service.cli("cancel", name)
+    found = job(service, name)
+    check_equal(found["state"], "CANCELLED", found)
+    check(found["tune_result"]["trials"] >= 20, "the result of a cancelled job")
+    wait_until(lambda: all(worker["state"] == "IDLE" for worker in service.cli("workers", "--json").json["workers"]),
+               "workers let go")
+    # Objects that two workers had sent but not reported stay until a collection: one object each, or a batch of trees.
+    left = blobs(service) - before
+    check(len(left) <= 6, f"{len(left)} blobs are left of {found['tune_result']['trials']} trials")
+
+
+def test_compilations_take_records_over(service, oracle):
     spec = "conv:h=17,w=19,stride=2"
     model, shapes = model_path(spec), shapes_of(model_inputs(spec, 1))
     result, _ = tune(service, spec, trials=6)
@@ -281,25 +264,15 @@ def compilations_take_records_over(service, oracle):
     check_equal(tuned.job["tune_result"]["artifact_id"], digest(tuned.artifact), "what was fetched is what was tuned")
 
 
-def main():
-    with Service(workers=2) as service, Oracle() as oracle:
-        cases = [(f"{spec}: what tuning finds is right",
-                  lambda spec=spec: tuned_is_right(service, oracle, spec, "walk")) for spec in MODELS]
-        cases += [("the same by chance", lambda: tuned_is_right(service, oracle, "conv:h=7,w=5", "random")),
-                  ("open choices are measured", lambda: open_choices_are_measured(service, oracle, "bert_tiny")),
-                  ("earlier records are tried first", lambda: earlier_records_are_tried_first(service)),
-                  ("suggestions are followed where they can be",
-                   lambda: suggestions_are_followed_where_they_can_be(service, oracle)),
-                  ("what cannot be tuned is refused", lambda: what_cannot_be_tuned_is_refused(service)),
-                  ("an interrupted search keeps what it found",
-                   lambda: interrupted_search_keeps_what_it_found(service)),
-                  ("a killed service goes on from the last trial",
-                   lambda: a_killed_service_goes_on_from_the_last_trial(service)),
-                  ("a cancelled job leaves nothing", lambda: a_cancelled_job_leaves_nothing(service)),
-                  ("compilations take records over", lambda: compilations_take_records_over(service, oracle)),
-                  ("equal workloads are searched once", lambda: equal_workloads_are_searched_once(service))]
-        return run("tune", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def test_equal_workloads_are_searched_once(service):
+    spec = "gemm:m=47,k=53,n=71"
+    first = begin(service, spec, 40)
+    wait_until(lambda: trials_of(service, first), "a trial")
+    second = begin(service, spec, 2)
+    results = [ended(service, name)["tune_result"] for name in (first, second)]
+    check_equal([each["shared"] for each in results[1]["workloads"]], [True], "whose search it was")
+    check_equal(trials_of(service, second), [], "own trials")
+    curves = [service.cli("curve", "--job", name, "--json").json["curves"] for name in (first, second)]
+    check_equal(curves[1], curves[0], "curves of the job that shared the search")
+    check(len(curves[1]) == 1 and curves[1][0]["job"] == first, curves[1])
+    check_equal(*[each["workloads"][0]["best_ms"] for each in results], "what came of it")

@@ -1,19 +1,14 @@
-#!/usr/bin/python3
 """Several variants in one artifact: dimensions bound by name, dispatch by the inputs' shapes, errors that list variants."""
-# suite: timeout=900
 
 import hashlib
-import pathlib
-import sys
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, model_inputs, model_path, save_npz
-from oracle.oracle import Oracle, difference
-from suite import check, check_equal, run
+from checks import check, check_equal
+from e2e.tessera_e2e import model_inputs, model_path, save_npz
+from oracle.oracle import difference
 
 TOLERANCE = 1e-4  # of the output's largest magnitude
 MODELS = ("mlp", "conv:h=17,w=19,stride=2,relu=1", "bert_tiny")
@@ -57,7 +52,8 @@ def attention_inputs(batch, seq):
 
 # Results.
 
-def one_artifact_runs_every_batch(service, oracle, spec):
+@pytest.mark.parametrize("spec", MODELS)
+def test_one_artifact_runs_every_batch(service, oracle, spec):
     dims = ",".join(map(str, reversed(BATCHES)))
     compiled = service.compile(model_path(spec), None, "--dim", f"N={dims}", timeout=300)
     session = oracle.load(model_path(spec))
@@ -70,7 +66,7 @@ def one_artifact_runs_every_batch(service, oracle, spec):
     session.close()
 
 
-def combinations_of_two_dimensions(service, oracle):
+def test_combinations_of_two_dimensions(service, oracle):
     path = attention(service)
     compiled = service.compile(path, None, "--dim", "batch=1,2", "--dim", "seq=5..9:4")
     session = oracle.load(path)
@@ -89,12 +85,7 @@ def combinations_of_two_dimensions(service, oracle):
     check_equal([[int(d["size"]) for d in v["dimensions"]] for v in variants], [[1, 5], [2, 9]], "variants of pairs")
 
 
-def slices_that_fill_a_cache_exactly(service):
-    """Two rows of an encoder between products: 32 KiB, which is all of this chip's L1."""
-    service.compile(model_path("bert_tiny"), None, "--dim", "N=2", target="znver4")
-
-
-def workers_choose_as_well(service, oracle):
+def test_workers_choose_as_well(service, oracle):
     spec = MODELS[1]
     compiled = service.compile(model_path(spec), None, "--dim", "N=1,3,8")
     artifact = compiled.job["compile_result"]["artifact_id"]
@@ -114,16 +105,21 @@ def workers_choose_as_well(service, oracle):
     check_equal(profiled[3], 3 * profiled[1], "operations of a run at batch 3")
 
 
+def test_slices_that_fill_a_cache_exactly(service):
+    """Two rows of an encoder between products: 32 KiB, which is all of this chip's L1."""
+    service.compile(model_path("bert_tiny"), None, "--dim", "N=2", target="znver4")
+
+
 # Stored data.
 
-def weights_are_stored_once(service):
+def test_weights_are_stored_once(service):
     single = service.compile(model_path("mlp"), None, "--dim", "N=3")
     several = service.compile(model_path("mlp"), None, "--dim", "N=1,3,8")
     sizes = [int(service.cli("inspect", c.artifact, "--json").json["weights_bytes"]) for c in (single, several)]
     check(sizes[1] <= 1.1 * sizes[0], f"weights of one variant {sizes[0]} bytes, of three {sizes[1]}")
 
 
-def by_name_or_by_shape_is_the_same_artifact(service):
+def test_by_name_or_by_shape_is_the_same_artifact(service):
     digests = []
     for flags in (["--dim", "N=5"], ["--shape", "x=5x784"]):
         compiled = service.compile(model_path("mlp"), None, "--no-cache", *flags)
@@ -131,7 +127,7 @@ def by_name_or_by_shape_is_the_same_artifact(service):
     check_equal(digests[0], digests[1], "artifact bound by name and by shape")
 
 
-def order_does_not_matter_and_keys_are_explained(service):
+def test_order_does_not_matter_and_keys_are_explained(service):
     model = model_path("tiny:seed=40")
     service.compile(model, None, "--dim", "N=1,4")
     again = service.compile(model, None, "--dim", "N=4,1")
@@ -145,7 +141,7 @@ def order_does_not_matter_and_keys_are_explained(service):
     check_equal((miss["hit"], miss["differing"]), (False, ["dimensions"]), "explain of another size")
 
 
-def inspect_and_explain_show_variants(service):
+def test_inspect_and_explain_show_variants(service):
     compiled = service.compile(model_path("mlp"), None, "--dim", "N=1,3")
     manifest = service.cli("inspect", compiled.artifact, "--json").json
     check_equal([v["dimensions"] for v in manifest["variants"]],
@@ -158,7 +154,7 @@ def inspect_and_explain_show_variants(service):
 
 # Errors.
 
-def unbound_dimensions_are_named(service):
+def test_unbound_dimensions_are_named(service):
     path = attention(service)
     answer = service.cli("compile", path, "--target", "host", "--json", expect=3)
     check_equal(answer.failure["reason"], "UNBOUND_DIMENSION", "reason")
@@ -172,7 +168,7 @@ def unbound_dimensions_are_named(service):
     check("--dim batch" not in answer.failure["fix"], f"asks for what is bound: {answer.failure['fix']}")
 
 
-def contradictions_are_errors(service):
+def test_contradictions_are_errors(service):
     path = attention(service)
 
     def refused(words, *expected, code=3):
@@ -188,7 +184,7 @@ def contradictions_are_errors(service):
     refused(["--dim", "batch=1,2", "--dim", "seq=4", "--shape", "q=4"], "'q'", "mask, x")
 
 
-def shapes_without_a_variant_list_what_there_is(service):
+def test_shapes_without_a_variant_list_what_there_is(service):
     compiled = service.compile(model_path("mlp"), None, "--dim", "N=1,3")
     given = service.scratch("in.npz")
     save_npz(given, inputs_of("mlp", 2))
@@ -206,27 +202,9 @@ def shapes_without_a_variant_list_what_there_is(service):
     check("784" in answer.failure["accepted"], f"no accepted shape: {answer.failure}")
 
 
-def random_runs_choose_by_flag(service):
+def test_random_runs_choose_by_flag(service):
     compiled = service.compile(model_path("mlp"), None, "--dim", "N=1,3,8")
     for words, rows in ((["--dim", "N=8"], 8), (["--shape", "x=3x784"], 3)):
         wanted = service.scratch("out")
         service.cli("run", compiled.artifact, "--random", "--steps", "--output-dir", wanted, *words)
         check_equal(np.load(wanted / "y.npy").shape[0], rows, f"rows of the output with {words}")
-
-
-def main():
-    with Oracle() as oracle, Service(workers=2) as service:
-        cases = [(f"one_artifact_runs_every_batch/{spec}",
-                  lambda s=spec: one_artifact_runs_every_batch(service, oracle, s)) for spec in MODELS]
-        cases += [(case.__name__, lambda c=case: c(service, oracle)) for case in (
-            combinations_of_two_dimensions, workers_choose_as_well)]
-        cases += [(case.__name__, lambda c=case: c(service)) for case in (
-            slices_that_fill_a_cache_exactly, weights_are_stored_once, by_name_or_by_shape_is_the_same_artifact,
-            order_does_not_matter_and_keys_are_explained, inspect_and_explain_show_variants,
-            unbound_dimensions_are_named, contradictions_are_errors, shapes_without_a_variant_list_what_there_is,
-            random_runs_choose_by_flag)]
-        return run("variants", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

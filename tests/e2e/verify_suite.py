@@ -1,15 +1,10 @@
-#!/usr/bin/python3
 """`tessera compile --verify`: each step of the compiler and each kernel is compared with an interpreter."""
-# suite: timeout=900
 
-import pathlib
-import sys
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from e2e.tessera_e2e import Service, model_inputs, model_path, shapes_of
+from checks import check, check_equal
+from e2e.tessera_e2e import model_inputs, model_path, shapes_of
 from models import catalog
-from suite import check, check_equal, run
 
 LIMIT_S = 400
 # All kinds of rewrites: Winograd, layouts, merged products, slices, recurrences, channel shuffles, gathers.
@@ -43,11 +38,12 @@ def steps_are_right(service, model, shapes):
     return steps
 
 
-def model_is_right(service, spec):
+@pytest.mark.parametrize("spec", MODELS)
+def test_model_is_right(service, spec):
     steps_are_right(service, model_path(spec), shapes_of(model_inputs(spec, 1)))
 
 
-def resnet_goes_through_every_stage(service):
+def test_resnet_goes_through_every_stage(service):
     steps = steps_are_right(service, model_path(RESNET), {"x": (1, 3, 64, 64)})
     names = {step["step"] for step in steps}
     for stage in ("generalize-named-ops", "fold-constants", "fuse-elementwise", "fold-scales", "assign-layouts", "plan",
@@ -57,7 +53,7 @@ def resnet_goes_through_every_stage(service):
           "kernels in single precision cannot all be exact")
 
 
-def verified_is_another_request(service):
+def test_verified_is_another_request(service):
     flags = ("--target", "host", "--shape", "x=2x64")
     model = model_path("tiny")
     shapes = shapes_of(model_inputs("tiny", 1))
@@ -74,7 +70,7 @@ def verified_is_another_request(service):
     check("verified" in text and "kernels" in text, text)
 
 
-def what_is_skipped_is_named(service):
+def test_what_is_skipped_is_named(service):
     shape = ("--shape", "x=1x3x64x64")
     _, steps = verify(service, model_path(RESNET), "--target", "neoverse-n1", *shape)
     kernels = [step for step in steps if step["step"] == "kernel"]
@@ -87,16 +83,3 @@ def what_is_skipped_is_named(service):
                        service.scratch("large.tsra"), expect=None, timeout=LIMIT_S)
     check_equal(text.code, 0, text)
     check("not verified: import" in text.out and "operations" in text.out, text)
-
-
-def main():
-    with Service(workers=2) as service:
-        cases = [(f"{spec}: every step is right", lambda spec=spec: model_is_right(service, spec)) for spec in MODELS]
-        cases += [("resnet18 goes through every stage", lambda: resnet_goes_through_every_stage(service)),
-                  ("a verified compilation is another request", lambda: verified_is_another_request(service)),
-                  ("what is skipped is named, with the reason", lambda: what_is_skipped_is_named(service))]
-        return run("verify", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

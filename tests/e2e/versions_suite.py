@@ -1,19 +1,13 @@
-#!/usr/bin/python3
 """The artifact of a tune job improves while it is run: `tessera run --follow`, `tessera versions`, three modes."""
-# suite: timeout=900
 
 import json
-import pathlib
-import sys
-
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 import numpy as np
 
+from checks import check, check_equal
 from e2e.miscalibrated import miscalibrated
-from e2e.tessera_e2e import Service, model_inputs, model_path, save_npz, shapes_of, wait_until
-from oracle.oracle import Oracle, difference
-from suite import check, check_equal, run
+from e2e.tessera_e2e import model_inputs, model_path, save_npz, shapes_of, wait_until
+from oracle.oracle import difference
 
 MODEL = "conv:h=17,w=19,stride=2"
 TOLERANCE = 1e-4  # of the output's largest magnitude
@@ -57,7 +51,7 @@ def right(oracle, outputs, spec=MODEL):
         check(relative <= TOLERANCE, f"{name} is off by {relative:.3g}")
 
 
-def an_async_artifact_runs_while_it_is_tuned(service, oracle):
+def test_an_async_artifact_runs_while_it_is_tuned(service, oracle):
     name = begin(service, "async")
     flags, outputs = follow_flags(service, name)
     told = service.cli(*flags, timeout=300).json
@@ -78,7 +72,7 @@ def an_async_artifact_runs_while_it_is_tuned(service, oracle):
     right(oracle, outputs)
 
 
-def a_static_artifact_comes_last(service, oracle):
+def test_a_static_artifact_comes_last(service, oracle):
     name = begin(service, "static", "--no-records", trials=10)
     flags, outputs = follow_flags(service, name)
     told = service.cli(*flags, timeout=300).json
@@ -90,7 +84,7 @@ def a_static_artifact_comes_last(service, oracle):
     right(oracle, outputs)
 
 
-def a_sync_artifact_ends_right(service, oracle):
+def test_a_sync_artifact_ends_right(service, oracle):
     name = begin(service, "sync", "--no-records", trials=12)
     flags, outputs = follow_flags(service, name)
     told = service.cli(*flags, timeout=300).json
@@ -101,7 +95,7 @@ def a_sync_artifact_ends_right(service, oracle):
     right(oracle, outputs)
 
 
-def going_back_reaches_who_follows(service, oracle):
+def test_going_back_reaches_who_follows(service, oracle):
     name = begin(service, "async", trials=10000, target=miscalibrated(service))
     flags, outputs = follow_flags(service, name)
     started = service.spawn(*flags)
@@ -130,7 +124,7 @@ def going_back_reaches_who_follows(service, oracle):
     check_equal([each["artifact_id"] for each in late], [newest["artifact_id"]], "what a late follower ran")
 
 
-def what_a_job_made_is_run_by_its_name(service, oracle):
+def test_what_a_job_made_is_run_by_its_name(service, oracle):
     name = begin(service, "static", "--no-records", trials=6)
     inputs, outputs = service.scratch("in.npz"), service.scratch("out")
     save_npz(inputs, model_inputs(MODEL, 1))
@@ -167,7 +161,7 @@ def what_a_job_made_is_run_by_its_name(service, oracle):
     check_equal(service.cli("execute", expect=None).code, 2, "neither an artifact nor a job")
 
 
-def trials_are_in_the_trace(service):
+def test_trials_are_in_the_trace(service):
     name = begin(service, "async", "--no-records", trials=6)
     found = ended(service, name)
     events = service.cli("trace", name, "--json").json["traceEvents"]
@@ -180,27 +174,10 @@ def trials_are_in_the_trace(service):
           f"{counts} of {trials} trials")
 
 
-def what_has_no_versions_says_so(service):
+def test_what_has_no_versions_says_so(service):
     compiled = service.compile(model_path(MODEL), shapes_of(model_inputs(MODEL, 1)))
     name = compiled.job["id"]
     check("no artifact of tune job" in service.cli("versions", name, expect=EXIT_NOT_FOUND).err, "a compile job")
     answer = service.cli("run", "--follow", name, "--random", expect=None)
     check(answer.code != 0 and "no TUNE job" in answer.err, answer)
     check_equal(service.cli("run", expect=None).code, 2, "neither a file nor a job")
-
-
-def main():
-    with Service(workers=2) as service, Oracle() as oracle:
-        return run("versions", [
-            ("an async artifact runs while it is tuned",
-             lambda: an_async_artifact_runs_while_it_is_tuned(service, oracle)),
-            ("a static artifact comes last", lambda: a_static_artifact_comes_last(service, oracle)),
-            ("a sync artifact ends right", lambda: a_sync_artifact_ends_right(service, oracle)),
-            ("going back reaches who follows", lambda: going_back_reaches_who_follows(service, oracle)),
-            ("what a job made is run by its name", lambda: what_a_job_made_is_run_by_its_name(service, oracle)),
-            ("trials are in the trace", lambda: trials_are_in_the_trace(service)),
-            ("what has no versions says so", lambda: what_has_no_versions_says_so(service))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

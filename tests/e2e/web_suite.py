@@ -3,29 +3,31 @@
 
     web_suite.py --pictures      takes the pictures of the page that the documentation shows
 """
-# suite: timeout=600
 
 import http.client
 import json
-import os
 import pathlib
+import os
 import ssl
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+sys.path.insert(1, str(pathlib.Path(__file__).resolve().parents[1]))  # where this file is a program
+
+from checks import check, check_equal
 from e2e import page_pictures, processes
 from e2e.browser import DESKTOP, PHONE, Browser
 from e2e.miscalibrated import miscalibrated
 from e2e.tessera_e2e import BIN, Service, model_inputs, model_path, shapes_of, wait_until
-from suite import check, check_equal, run
 
 MODEL, DIM = "mlp", ("--dim", "N=4")
 TUNED = "conv:h=17,w=19,stride=2"
 WEB = ("--web-listen", "127.0.0.1:0")
+pytestmark = pytest.mark.service(arguments=WEB)
 HEADERS = {"X-Tessera": "test"}
 
 
@@ -83,20 +85,33 @@ class Work:
         _, records = fetch(service, "/v1/records?pageSize=1")
         self.workload = records["records"][0]["workloadHash"]
 
-    def pages(self):
-        """All kinds of pages, with texts that must be on them."""
-        return {"/": "Cache hits", "/jobs": MODEL, f"/jobs/{self.compiled}": "Artifact",
-                f"/jobs/{self.profiled}": "Roofline", f"/jobs/{self.explained}": "Side by side",
-                f"/jobs/{self.checked}": "Operators it uses", f"/jobs/{self.tuned}": "What was found", f"/jobs/{self.failed}": "Accepted",
-                "/artifacts": MODEL, f"/artifacts/{self.artifacts[0]}": "Roofline", "/compare": "Choose two",
-                f"/compare?a={self.artifacts[0]}&b={self.artifacts[1]}": "another kernel",
-                f"/compare?a={self.artifacts[0]}&b={self.artifacts[0]}": "Run before",
-                "/records": "Best of each workload", f"/records?job={self.tuned}": "Measurements", f"/records?workload={self.workload}": "Best so far",
-                "/targets": "cascadelake", "/targets/cascadelake": "L2",
-                "/operators": "Conv", "/workers": "System calls", "/nothing-here": "no such page"}
+
+# All kinds of pages (str.format takes the Work), with texts that must be on them.
+PAGES = (("/", "Cache hits"), ("/jobs", MODEL), ("/jobs/{work.compiled}", "Artifact"), ("/jobs/{work.profiled}", "Roofline"),
+         ("/jobs/{work.explained}", "Side by side"), ("/jobs/{work.checked}", "Operators it uses"),
+         ("/jobs/{work.tuned}", "What was found"), ("/jobs/{work.failed}", "Accepted"),
+         ("/artifacts", MODEL), ("/artifacts/{work.artifacts[0]}", "Roofline"), ("/compare", "Choose two"),
+         ("/compare?a={work.artifacts[0]}&b={work.artifacts[1]}", "another kernel"),
+         ("/compare?a={work.artifacts[0]}&b={work.artifacts[0]}", "Run before"),
+         ("/records", "Best of each workload"), ("/records?job={work.tuned}", "Measurements"),
+         ("/records?workload={work.workload}", "Best so far"), ("/targets", "cascadelake"), ("/targets/cascadelake", "L2"),
+         ("/operators", "Conv"), ("/workers", "System calls"), ("/nothing-here", "no such page"))
 
 
-def page_is_for_everyone(browser, work, path, text):
+@pytest.fixture(scope="module")
+def work(service):
+    return Work(service)
+
+
+@pytest.fixture(scope="module")
+def browser(service):
+    with Browser(web_address(service)) as started:
+        yield started
+
+
+@pytest.mark.parametrize("path, text", PAGES)
+def test_page_is_for_everyone(browser, work, path, text):
+    path = path.format(work=work)
     browser.look(DESKTOP, "light")
     browser.go(path)
     browser.wait_text("main", text)
@@ -113,7 +128,7 @@ def page_is_for_everyone(browser, work, path, text):
     check_equal(browser.complaints(), [], f"the console of {path}, and requests that left")
 
 
-def filters_and_sorting_are_in_the_address(browser):
+def test_filters_and_sorting_are_in_the_address(browser):
     browser.open("/jobs")
     browser.script("const field = document.getElementById('filter-state'); field.value = 'FAILED';"
                    "field.dispatchEvent(new Event('change'))")
@@ -135,20 +150,24 @@ def filters_and_sorting_are_in_the_address(browser):
     check_equal(browser.complaints(), [], "the console")
 
 
-def a_wrong_filter_says_what_is_accepted(browser):
+def test_a_wrong_filter_says_what_is_accepted(browser):
     browser.go("/jobs?filter=stat%20%3D%20FAILED")
     browser.wait_text(".problem", "request_id")
     browser.complaints()
 
 
-def every_picture_has_its_data(work):
+def test_every_picture_has_its_data(work):
     check(len(work.links) > 15, work.links)
     for link in sorted(work.links):
         status, answer = fetch(work.service, link)
         check_equal(status, 200, f"{link}: {answer}")
 
 
-def timeline_shows_attempts(browser, work):
+def test_pictures_in_the_documentation_show_what_there_is(browser, work):
+    page_pictures.show_what_there_is(browser, work)
+
+
+def test_timeline_shows_attempts(browser, work):
     browser.look(DESKTOP, "light")
     browser.open(f"/jobs/{work.tuned}")
     browser.wait("document.querySelectorAll('.timeline .attempt').length > 10", "attempts are drawn")
@@ -176,7 +195,7 @@ def timeline_shows_attempts(browser, work):
     browser.wait_text("#attempts", "measure")
 
 
-def search_is_shown(browser, work):
+def test_search_is_shown(browser, work):
     browser.open(f"/jobs/{work.tuned}")
     browser.wait("document.querySelector('.chart .faint-line')", "curves are drawn")
     result = fetch(work.service, f"/v1/jobs/{work.tuned}")[1]["job"]["tuneResult"]
@@ -186,7 +205,7 @@ def search_is_shown(browser, work):
     check("trial 1 of workload" in browser.text(".events"), browser.text(".events"))
 
 
-def versions_are_chosen(browser, work):
+def test_versions_are_chosen(browser, work):
     """While the search is running."""
     job = work.service.cli("tune", model_path(TUNED), "--target", miscalibrated(work.service), "--trials", "10000", "--budget",
                            "200s", "--detach", *shape_flags(TUNED)).out.strip()
@@ -206,7 +225,7 @@ def versions_are_chosen(browser, work):
     check_equal(browser.complaints(), [], "the console")
 
 
-def runs_of_an_artifact_are_compared(browser, work):
+def test_runs_of_an_artifact_are_compared(browser, work):
     one = work.artifacts[0]
     browser.open(f"/compare?a={one}&b={one}")
     runs = browser.script("return [...document.querySelectorAll('#choose-run-a option')].map(({value}) => value)")
@@ -218,7 +237,7 @@ def runs_of_an_artifact_are_compared(browser, work):
     check_equal(links, [f"/jobs/{runs[1]}"] * 2, "the runs that the address names")
 
 
-def graph_tells_of_its_nodes(browser, work):
+def test_graph_tells_of_its_nodes(browser, work):
     browser.open(f"/jobs/{work.explained}")
     browser.wait("document.querySelectorAll('.graph .node').length > 4", "nodes are drawn")
     browser.find("#graph-after").click()
@@ -248,7 +267,7 @@ def waiting_job(service, size):
     return queued[0]["id"], client
 
 
-def a_job_is_seen_live(browser, service):
+def test_a_job_is_seen_live(browser, service):
     drained(service)
     job, client = waiting_job(service, 2)
     browser.open(f"/jobs/{job}")
@@ -267,7 +286,7 @@ def a_job_is_seen_live(browser, service):
     client.communicate(timeout=60)
 
 
-def a_job_is_cancelled(browser, service):
+def test_a_job_is_cancelled(browser, service):
     drained(service)
     job, client = waiting_job(service, 16)
     browser.open(f"/jobs/{job}")
@@ -280,7 +299,7 @@ def a_job_is_cancelled(browser, service):
     check_equal(browser.complaints(), [], "the console")
 
 
-def buttons_make_jobs(browser, work):
+def test_buttons_make_jobs(browser, work):
     browser.open(f"/artifacts/{work.artifacts[0]}")
     browser.press("#profile")
     browser.wait("location.pathname.startsWith('/jobs/')", "the new job's page")
@@ -290,7 +309,7 @@ def buttons_make_jobs(browser, work):
     browser.wait_text("main", "Side by side")
 
 
-def keys_go_places(browser):
+def test_keys_go_places(browser):
     browser.open("/")
     browser.find("body").send_keys("gr")
     browser.wait("location.pathname === '/records'", "g r goes to the records")
@@ -299,7 +318,7 @@ def keys_go_places(browser):
     check_equal(browser.script("return document.activeElement.id"), "filter-summary", "/ goes to the first filter")
 
 
-def a_token_is_needed_where_identity_is_on(browser):
+def test_a_token_is_needed_where_identity_is_on(browser):
     service = Service(workers=0, arguments=WEB)
     try:
         service.start()
@@ -329,7 +348,7 @@ def a_token_is_needed_where_identity_is_on(browser):
         service.close()
 
 
-def over_tls_a_certificate_says_who_calls():
+def test_over_tls_a_certificate_says_who_calls():
     service = Service()  # its folder and its end only: the suites' clients show no certificates
     try:
         keys = service.folder / "keys"
@@ -375,36 +394,13 @@ def over_tls_a_certificate_says_who_calls():
 
 
 def main():
-    with Service(workers=2, arguments=WEB) as service:
-        work = Work(service)
-        with Browser(web_address(service)) as browser:
-            if "--pictures" in sys.argv:
-                page_pictures.take(browser, work)
-                return 0
-            cases = [(f"{path.split('?')[0]}: {text}",
-                      lambda path=path, text=text: page_is_for_everyone(browser, work, path, text))
-                     for path, text in work.pages().items()]
-            cases += [("filters and sorting are in the address",
-                       lambda: filters_and_sorting_are_in_the_address(browser)),
-                      ("a wrong filter says what is accepted",
-                       lambda: a_wrong_filter_says_what_is_accepted(browser)),
-                      ("every picture has its data", lambda: every_picture_has_its_data(work)),
-                      ("pictures in the documentation show what there is",
-                       lambda: page_pictures.show_what_there_is(browser, work)),
-                      ("the timeline shows attempts", lambda: timeline_shows_attempts(browser, work)),
-                      ("a search is shown", lambda: search_is_shown(browser, work)),
-                      ("versions are chosen", lambda: versions_are_chosen(browser, work)),
-                      ("runs of an artifact are compared", lambda: runs_of_an_artifact_are_compared(browser, work)),
-                      ("the graph tells of its nodes", lambda: graph_tells_of_its_nodes(browser, work)),
-                      ("a job is seen live", lambda: a_job_is_seen_live(browser, service)),
-                      ("a job is cancelled", lambda: a_job_is_cancelled(browser, service)),
-                      ("buttons make jobs", lambda: buttons_make_jobs(browser, work)),
-                      ("keys go places", lambda: keys_go_places(browser)),
-                      ("a token is needed where identity is on",
-                       lambda: a_token_is_needed_where_identity_is_on(browser))]
-            cases.append(("a TLS certificate authenticates", over_tls_a_certificate_says_who_calls))
-            return run("web", cases)
+    if sys.argv[1:] != ["--pictures"]:
+        sys.exit(__doc__)
+    with Service(workers=2, arguments=WEB) as started:
+        done = Work(started)
+        with Browser(web_address(started)) as page:
+            page_pictures.take(page, done)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

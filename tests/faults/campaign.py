@@ -1,10 +1,9 @@
 """Faults at random moments of a compilation, repeated: shared by all suites that kill processes."""
 
-import functools
 import time
 
+from checks import check, check_equal
 from faults import fault_service as faults
-from suite import check, check_equal, run
 
 
 class Campaign:
@@ -42,14 +41,3 @@ class Campaign:
     def some_kill_hit_a_task(self):
         print(f"   {len(self.reasons)} attempts were lost")
         check(self.reasons, "no kill came while a task was at work")
-
-
-def run_campaign(name, campaign_type, cases):
-    """Ten kills, then the suite's own cases (functions of the campaign). Returns the suite's exit code."""
-    with faults.FaultService(workers=2) as service:
-        service.wait_for_workers(2)
-        campaign = campaign_type(service, name)
-        return run(name, [
-            *((f"kill_{number}", campaign.kill_once) for number in range(10)),
-            *((case.__name__, functools.partial(case, campaign)) for case in cases),
-            ("one_artifact_each", functools.partial(faults.check_one_artifact_each, service))])

@@ -1,18 +1,16 @@
-#!/usr/bin/python3
 """Garbage collections, backups and kill -9: referenced data stays, whatever is deleted and whenever the service dies."""
-# suite: timeout=600
 
-import pathlib
 import shutil
 import sqlite3
-import sys
 import time
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.tessera_e2e import model_path
 from faults import fault_service as faults
-from suite import check, check_equal, run
+
+pytestmark = pytest.mark.service(workers=1, arguments=("--collect-every", "0"))
 
 TINY = ("--target", "host", "--shape", "x=1x8")
 HOUR_US = 3600 * 1000 * 1000
@@ -40,7 +38,12 @@ def verified(service):
     check_equal(found["problems"], [], "problems of the verification")
 
 
-def collects_what_is_old(service):
+@pytest.fixture(scope="module")
+def moments():
+    return faults.seeded_random("collections")
+
+
+def test_collects_what_is_old(service):
     old, young = tiny(service, 21), tiny(service, 22)
     service.stop()
     grow_older(service, 400, keep=[young["id"]])
@@ -59,7 +62,7 @@ def collects_what_is_old(service):
     check(not again["cached"], "its artifact was collected and rebuilt")
 
 
-def pinned_jobs_stay(service):
+def test_pinned_jobs_stay(service):
     pinned, other = tiny(service, 23), tiny(service, 24)
     service.operator("admin", "pin", "--job", pinned["id"])
     service.stop()
@@ -76,7 +79,7 @@ def pinned_jobs_stay(service):
     verified(service)
 
 
-def killed_while_collecting(service, moments):
+def test_killed_while_collecting(service, moments):
     """kill -9 during collections, repeatedly, while jobs arrive: no referenced data is deleted."""
     for moment in range(6):
         for seed in range(5):
@@ -98,7 +101,7 @@ def killed_while_collecting(service, moments):
         verified(service)
 
 
-def backed_up_and_restored(service):
+def test_backed_up_and_restored(service):
     """A backup while jobs arrive, then the folder is lost: all data of the backup is restored and served."""
     before = tiny(service, 31)
     running = [service.submit(model=f"tiny:seed={seed}", shapes=["--shape", "x=1x8"]) for seed in range(32, 36)]
@@ -116,19 +119,3 @@ def backed_up_and_restored(service):
     verified(service)
     check(tiny(service, 31)["cached"], "the restored artifact answers")
     service.cli("admin", "restore", backup, service.data, expect=1)  # over an existing folder
-
-
-def main():
-    moments = faults.seeded_random("collections")
-    with faults.FaultService(workers=1, arguments=["--collect-every", "0"]) as service:
-        service.wait_for_workers(1)
-        return run("collections", [
-            ("collects_what_is_old", lambda: collects_what_is_old(service)),
-            ("pinned_jobs_stay", lambda: pinned_jobs_stay(service)),
-            ("killed_while_collecting", lambda: killed_while_collecting(service, moments)),
-            ("backed_up_and_restored", lambda: backed_up_and_restored(service)),
-        ])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,11 @@
-#!/usr/bin/python3
 """Hangs, deadlines and cancellation: abandoned work ends soon, with its whole process group."""
-# suite: timeout=600
 
 import os
-import pathlib
-import sys
 import time
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
-from suite import check, check_equal, run
 
 # Seconds from cancellation, or from a deadline, to the end of the group's last process.
 SOON_S = 2
@@ -37,7 +31,7 @@ def seconds_until_gone(group):
     return time.monotonic() - start
 
 
-def hung_task_meets_its_deadline(service):
+def test_hung_task_meets_its_deadline(service):
     job = service.submit("--timeout", "2s")
     with service.held_task() as (task, _):
         events, finished = service.history(job)
@@ -49,7 +43,7 @@ def hung_task_meets_its_deadline(service):
     service.cli("watch", job, expect=6)
 
 
-def workers_go_on_after_hangs(service):
+def test_workers_go_on_after_hangs(service):
     """Two hangs at a time, one for each worker: no worker slot is lost."""
     job = service.submit("--timeout", "2s")
     with service.held_task() as (first, _):
@@ -65,7 +59,7 @@ def workers_go_on_after_hangs(service):
             faults.check_finished_once(*service.history(service.submit()))
 
 
-def cancel_ends_the_group_soon(service):
+def test_cancel_ends_the_group_soon(service):
     """Alternates clean and hung tasks. Checks the median of each against the limit, since the machine is shared."""
     times = []
     for number in range(6):
@@ -85,7 +79,7 @@ def cancel_ends_the_group_soon(service):
         check(sorted(its)[len(its) // 2] < SOON_S, f"a {kind} task mostly takes longer than {SOON_S} s")
 
 
-def cancelled_while_queued_never_starts(service):
+def test_cancelled_while_queued_never_starts(service):
     with service.drained("local-1"):
         running = service.submit()
         with service.held_task():
@@ -97,7 +91,7 @@ def cancelled_while_queued_never_starts(service):
     check(not any("attempt" in event for event in events), "a cancelled job was attempted")
 
 
-def queue_deadline_spares_what_runs(service):
+def test_queue_deadline_spares_what_runs(service):
     """The only worker is busy with a stopped task: the waiting job ends at its queue deadline, and no other job does."""
     with service.drained("local-1"):
         running = service.submit("--queue-timeout", "1s")
@@ -108,17 +102,3 @@ def queue_deadline_spares_what_runs(service):
     check_equal((finished["state"], finished["failure"]["reason"]), ("FAILED", "QUEUE_DEADLINE_EXCEEDED"), "state and reason")
     faults.check_gapless(events)
     check(not any("attempt" in event for event in events), "a job past its queue deadline was attempted")
-
-
-CASES = (hung_task_meets_its_deadline, workers_go_on_after_hangs, cancel_ends_the_group_soon,
-         cancelled_while_queued_never_starts, queue_deadline_spares_what_runs)
-
-
-def main():
-    with faults.FaultService(workers=2) as service:
-        service.wait_for_workers(2)
-        return run("deadlines", [(case.__name__, lambda c=case: c(service)) for case in CASES])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

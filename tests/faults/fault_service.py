@@ -15,7 +15,7 @@ import time
 
 from e2e import processes
 from e2e.tessera_e2e import Service, model_path, wait_until
-from suite import check, check_equal
+from checks import check, check_equal
 
 # About twenty distinct build tasks in two seconds: there is work in progress at each moment.
 WORKLOAD = "bert_tiny"

@@ -1,18 +1,14 @@
-#!/usr/bin/python3
 """A worker that is silent longer than its lease: the job finishes elsewhere, and the late result is rejected."""
-# suite: timeout=600
 
-import pathlib
-import sys
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
 from faults.frozen_thread import frozen, thread_named
-from suite import check, check_equal, run
 
 LEASE_S = 1
+pytestmark = [pytest.mark.alone, pytest.mark.service(arguments=("--lease", str(LEASE_S), "--heartbeat", "0.2"))]
 # How an attempt that lost its lease ends, in the worker's words: at its report, during the report, or at the heartbeat
 # before it. Which one comes first after a worker wakes up is a race, but one of them must come.
 REFUSED = "the server discarded the result of token"
@@ -41,7 +37,7 @@ def check_finished_elsewhere(service, expected, job, silent_worker):
     check(int(others[0]["attempt"]) > int(lost[0]["attempt"]), f"attempts do not rise: {lost + others}")
 
 
-def late_report_is_refused(service, expected):
+def test_late_report_is_refused(service, expected):
     """Only the heartbeat thread stands still. Worker and task continue, and the result is reported too late."""
     refused = service.log.count(REFUSED)
     job = service.submit()
@@ -64,7 +60,7 @@ def check_no_effect(service, expected, job, task):
     check_equal(service.fetch(finished), expected, "artifact after the late result")
 
 
-def silent_worker_is_fenced(service, expected):
+def test_silent_worker_is_fenced(service, expected):
     """Only the worker is stopped. Its task continues and leaves a complete result, which is reported too late."""
     before = ends(service)
     job = service.submit()
@@ -77,7 +73,7 @@ def silent_worker_is_fenced(service, expected):
     check_no_effect(service, expected, job, task)
 
 
-def silent_worker_and_task(service, expected):
+def test_silent_worker_and_task(service, expected):
     """Worker and task are stopped, as on a suspended machine: after waking up the task is killed."""
     before = ends(service)
     job = service.submit()
@@ -89,7 +85,7 @@ def silent_worker_and_task(service, expected):
     check_no_effect(service, expected, job, task)
 
 
-def it_works_again_afterwards(service, expected):
+def test_it_works_again_afterwards(service, expected):
     service.wait_for_workers(2)
     for worker in ("local-0", "local-1"):
         with service.drained(worker):
@@ -98,7 +94,7 @@ def it_works_again_afterwards(service, expected):
             check_equal(service.fetch(finished), expected, "artifact")
 
 
-def server_stands_still(service, expected):
+def test_server_stands_still(service, expected):
     """The server is silent longer than the lease: attempts are given up or counted, and the job ends once."""
     job = service.submit()
     follower = service.follow(job)
@@ -110,14 +106,5 @@ def server_stands_still(service, expected):
     check_equal(service.fetch(finished), expected, "artifact")
 
 
-def main():
-    with faults.FaultService(workers=2, arguments=["--lease", str(LEASE_S), "--heartbeat", "0.2"]) as service:
-        service.wait_for_workers(2)
-        expected, _ = service.undisturbed()
-        cases = (late_report_is_refused, silent_worker_is_fenced, silent_worker_and_task, it_works_again_afterwards, server_stands_still)
-        return run("fencing", [(case.__name__, lambda c=case: c(service, expected)) for case in cases]
-                   + [("one_artifact_each", lambda: faults.check_one_artifact_each(service))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def test_one_artifact_each(service, expected):
+    faults.check_one_artifact_each(service)

@@ -1,33 +1,58 @@
-#!/usr/bin/python3
 """The disk of the data folder is full: requests are rejected with a reason, and the service continues when there is space."""
-# suite: timeout=600
 
+import contextlib
+import ctypes
 import errno
 import os
-import pathlib
 import re
+import shutil
 import subprocess
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.tessera_e2e import model_path, wait_until
 from faults import fault_service as faults
-from suite import Skip, check, check_equal, run
 
 DISK_BYTES = 512 << 20  # what a compilation leaves behind, and the free space below which a worker takes no task
 FULL = 64 << 10  # bytes free, at most, on a disk that counts as full
 TELLS_OF_IT = re.compile(r"No space left|disk is full|bytes free")
-INSIDE = "TESSERA_FAULT_MOUNT_NAMESPACE"
+CLONE_NEWNS = 0x20000
 
 
-def enter_mount_namespace():
-    """Restarts this program in a mount namespace, invisible to other processes."""
-    flags = ["--mount"] if os.geteuid() == 0 else ["--mount", "--map-root-user"]
-    if subprocess.run(["unshare", *flags, "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
-        return False
-    os.execvpe("unshare", ["unshare", *flags, sys.executable, *sys.argv], {**os.environ, INSIDE: "1"})
-    return True
+@contextlib.contextmanager
+def own_mounts():
+    """This thread, and processes that it starts, in a mount namespace that no other process sees."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+    folder = os.getcwd()
+    try:
+        if libc.unshare(CLONE_NEWNS) != 0:
+            pytest.skip(f"this user may not mount in a private namespace: {os.strerror(ctypes.get_errno())}")
+        try:
+            subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+            yield
+        finally:
+            check_equal(libc.setns(before, CLONE_NEWNS), 0, "back to the mounts of this machine")
+            os.chdir(folder)  # setns moves to the root folder
+    finally:
+        os.close(before)
+
+
+@pytest.fixture(scope="module")
+def service():
+    """A service whose data folder is a small disk of its own."""
+    with own_mounts():
+        small = faults.FaultService(workers=2)
+        small.data.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", small.data], check=True)
+        try:
+            with small:
+                small.wait_for_workers(2)
+                yield small
+        finally:
+            subprocess.run(["umount", "--lazy", small.data], check=True)
+            shutil.rmtree(small.folder)
 
 
 class Filler:
@@ -69,7 +94,7 @@ def check_compiles(service, expected):
     check_equal(service.fetch(finished), expected, "artifact")
 
 
-def uploads_are_refused(service, expected):
+def test_uploads_are_refused(service, expected):
     words = ["compile", model_path("squeezenet1_1"), "--target", "host", "--shape", "x=1x3x224x224", "--json", "-o",
              service.scratch("s.tsra")]
     with Filler(service.data):
@@ -82,7 +107,7 @@ def uploads_are_refused(service, expected):
     check_compiles(service, expected)
 
 
-def jobs_survive_or_fail_with_a_reason(service, expected):
+def test_jobs_survive_or_fail_with_a_reason(service, expected):
     """The disk fills up during acknowledged work: when there is space again, the job succeeds or fails with a reason."""
     job = service.submit()
     follower = service.follow(job)
@@ -100,7 +125,7 @@ def jobs_survive_or_fail_with_a_reason(service, expected):
     check_compiles(service, expected)
 
 
-def a_search_keeps_what_it_measured(service, expected):
+def test_a_search_keeps_what_it_measured(service, expected):
     """The disk fills up during a tune job: records stay, and with space again the job continues or ends with a reason."""
     job = service.cli("tune", model_path("gemm:m=61,k=67,n=131"), "--target", "host", "--shape", "x=61x67", "--trials", 1000,
                       "--budget", "5m", "--detach").out.strip()
@@ -138,7 +163,7 @@ def a_search_keeps_what_it_measured(service, expected):
     check_compiles(service, expected)
 
 
-def a_restart_on_a_full_disk_loses_nothing(service, expected):
+def test_a_restart_on_a_full_disk_loses_nothing(service, expected):
     """Started on a full disk, the service works or reports the lack of space; either way no data is lost."""
     job = service.submit()
     with Filler(service.data) as disk:
@@ -161,27 +186,3 @@ def a_restart_on_a_full_disk_loses_nothing(service, expected):
     faults.check_finished_once(*service.history(job))
     check_compiles(service, expected)
     faults.check_one_artifact_each(service)
-
-
-CASES = (uploads_are_refused, jobs_survive_or_fail_with_a_reason, a_search_keeps_what_it_measured,
-         a_restart_on_a_full_disk_loses_nothing)
-
-
-def cannot_run():
-    raise Skip("this user may not mount in a private namespace")
-
-
-def main():
-    if INSIDE not in os.environ and not enter_mount_namespace():
-        return run("full_disk", [(case.__name__, cannot_run) for case in CASES])
-    service = faults.FaultService(workers=2)
-    service.data.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", service.data], check=True)
-    with service:
-        service.wait_for_workers(2)
-        expected, _ = service.undisturbed()
-        return run("full_disk", [(case.__name__, lambda c=case: c(service, expected)) for case in CASES])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

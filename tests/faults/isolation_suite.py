@@ -1,19 +1,15 @@
-#!/usr/bin/python3
 """Two jobs at once, one of them hostile: the other one is unaffected. And a service that shuts down gracefully."""
-# suite: timeout=600
 
 import concurrent.futures
 import contextlib
 import os
-import pathlib
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.tessera_e2e import Service, wait_until
 from faults import fault_service as faults
 from models import hostile_models
-from suite import Skip, check, check_equal, run
 
 
 def check_unharmed(service, expected, job):
@@ -32,7 +28,7 @@ def refuse(service, hostile):
     check(answer.failure["reason"] and answer.failure["message"], f"{hostile.name}: no typed failure: {answer}")
 
 
-def hostile_models_harm_nobody(service, expected):
+def test_hostile_models_harm_nobody(service, expected):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         refusals = [pool.submit(refuse, service, hostile) for hostile in hostile_models.TABLE]
         beside = 0
@@ -44,7 +40,7 @@ def hostile_models_harm_nobody(service, expected):
     print(f"   {len(refusals)} hostile models were refused, {beside} harmless jobs compiled concurrently")
 
 
-def hanging_job_harms_nobody(service, expected):
+def test_hanging_job_harms_nobody(service, expected):
     hanging = service.submit("--timeout", "3s", model="mlp", shapes=["--shape", "x=3x784"])
     with service.held_task():
         check_unharmed(service, expected, service.submit())
@@ -52,7 +48,7 @@ def hanging_job_harms_nobody(service, expected):
     check_equal(finished["failure"]["reason"], "RUN_DEADLINE_EXCEEDED", "reason of the hanging job")
 
 
-def drain_finishes_what_runs(service, expected):
+def test_drain_finishes_what_runs(service, expected):
     """SIGTERM: running tasks finish, no task starts, and a restart does the rest."""
     job = service.submit()
     service.wait_for_task()
@@ -62,7 +58,7 @@ def drain_finishes_what_runs(service, expected):
     check_unharmed(service, expected, job)
 
 
-def second_sigterm_ends_at_once(service, expected):
+def test_second_sigterm_ends_at_once(service, expected):
     """A task that never ends does not block the shutdown; the job continues after the restart."""
     job = service.submit()
     with service.held_task() as (task, _):
@@ -77,16 +73,16 @@ def second_sigterm_ends_at_once(service, expected):
     check_equal(service.fetch(finished), expected, "artifact")
 
 
-def all_that_holds_tasks_in(expected):
+def test_all_that_holds_tasks_in(expected):
     """As root all isolation measures are available. The artifact is the same, and the service reports them."""
     if os.geteuid() != 0:
-        raise Skip("only root can give tasks another user")
+        pytest.skip("only root can give tasks another user")
     with faults.FaultService(workers=1) as service:
         service.wait_for_workers(1)
         missing = {name: measure for name, measure in measures_of(service).items() if name in ("files", "namespaces")
                    and not measure.get("in_force")}
     if missing:
-        raise Skip(f"this machine has not all there is: {missing}")
+        pytest.skip(f"this machine has not all there is: {missing}")
     with faults.FaultService(workers=1, arguments=("--sandbox-user", "nobody", "--require-sandbox", "full")) as service:
         service.wait_for_workers(1)
         made, _ = service.undisturbed()
@@ -112,7 +108,7 @@ def owners(pids):
     return found
 
 
-def less_than_required_does_not_start():
+def test_less_than_required_does_not_start():
     service = Service(workers=1, arguments=("--require-sandbox", "full"))
     try:
         with contextlib.suppress(AssertionError):  # it may end before the first answer
@@ -121,18 +117,3 @@ def less_than_required_does_not_start():
         check("not in force here: " in service.log and "--sandbox-user" in service.log, service.log[-2000:])
     finally:
         service.close()
-
-
-def main():
-    with faults.FaultService(workers=2) as service:
-        service.wait_for_workers(2)
-        expected, _ = service.undisturbed()
-        cases = (hostile_models_harm_nobody, hanging_job_harms_nobody, drain_finishes_what_runs,
-                 second_sigterm_ends_at_once)
-        return run("isolation", [(case.__name__, lambda c=case: c(service, expected)) for case in cases] + [
-            ("all_that_holds_tasks_in", lambda: all_that_holds_tasks_in(expected)),
-            ("less_than_required_does_not_start", less_than_required_does_not_start)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

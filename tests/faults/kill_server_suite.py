@@ -1,18 +1,14 @@
-#!/usr/bin/python3
 """kill -9 of tesserad at random moments: acknowledged work is finished once after a restart."""
-# suite: timeout=900
 
-import pathlib
 import subprocess
-import sys
 import time
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check_equal
 from e2e.tessera_e2e import model_path, wait_until
 from faults import fault_service as faults
-from faults.campaign import Campaign, run_campaign
-from suite import check_equal
+from faults.campaign import Campaign
 
 
 class ServerCampaign(Campaign):
@@ -84,13 +80,31 @@ class ServerCampaign(Campaign):
         self.service.cli("cancel", job)
 
 
-def main():
-    return run_campaign("kill_server", ServerCampaign, [
-        ServerCampaign.some_kill_hit_a_task,
-        ServerCampaign.kill_while_acknowledging,
-        ServerCampaign.kill_while_recovering,
-        ServerCampaign.kill_while_uploading])
+@pytest.fixture(scope="module")
+def campaign(service):
+    return ServerCampaign(service, "kill_server")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("number", range(10))
+def test_kill(campaign, number):
+    campaign.kill_once()
+
+
+def test_some_kill_hit_a_task(campaign):
+    campaign.some_kill_hit_a_task()
+
+
+def test_kill_while_acknowledging(campaign):
+    campaign.kill_while_acknowledging()
+
+
+def test_kill_while_recovering(campaign):
+    campaign.kill_while_recovering()
+
+
+def test_kill_while_uploading(campaign):
+    campaign.kill_while_uploading()
+
+
+def test_one_artifact_each(service, campaign):
+    faults.check_one_artifact_each(service)

@@ -1,17 +1,13 @@
-#!/usr/bin/python3
 """kill -9 of a task process at random moments: the task is retried silently, and quarantined after the third crash."""
-# suite: timeout=900
 
-import pathlib
-import sys
 import threading
 import time
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from faults import fault_service as faults
-from faults.campaign import Campaign, run_campaign
-from suite import check, check_equal
+from faults.campaign import Campaign
 
 CRASHES_BEFORE_QUARANTINE = 3
 # Import and planning of this model take long enough to be interrupted.
@@ -98,10 +94,19 @@ class TaskCampaign(Campaign):
         reproducer_can_be_had(self.service, job)
 
 
-def main():
-    return run_campaign("kill_task", TaskCampaign, [
-        TaskCampaign.repeated_crash_is_quarantined])
+@pytest.fixture(scope="module")
+def campaign(service):
+    return TaskCampaign(service, "kill_task")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("number", range(10))
+def test_kill(campaign, number):
+    campaign.kill_once()
+
+
+def test_repeated_crash_is_quarantined(campaign):
+    campaign.repeated_crash_is_quarantined()
+
+
+def test_one_artifact_each(service, campaign):
+    faults.check_one_artifact_each(service)

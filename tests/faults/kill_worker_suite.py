@@ -1,16 +1,11 @@
-#!/usr/bin/python3
 """kill -9 of a worker at random moments of a compilation: the job finishes elsewhere, once, with the same bytes."""
-# suite: timeout=900
 
-import pathlib
-import sys
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check
 from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
-from faults.campaign import Campaign, run_campaign
-from suite import check
+from faults.campaign import Campaign
 
 
 class WorkerCampaign(Campaign):
@@ -46,12 +41,27 @@ class WorkerCampaign(Campaign):
         faults.check_finished_once(events, finished)
 
 
-def main():
-    return run_campaign("kill_worker", WorkerCampaign, [
-        WorkerCampaign.some_kill_hit_a_task,
-        WorkerCampaign.all_workers_at_once,
-        WorkerCampaign.task_dies_with_its_worker])
+@pytest.fixture(scope="module")
+def campaign(service):
+    return WorkerCampaign(service, "kill_worker")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("number", range(10))
+def test_kill(campaign, number):
+    campaign.kill_once()
+
+
+def test_some_kill_hit_a_task(campaign):
+    campaign.some_kill_hit_a_task()
+
+
+def test_all_workers_at_once(campaign):
+    campaign.all_workers_at_once()
+
+
+def test_task_dies_with_its_worker(campaign):
+    campaign.task_dies_with_its_worker()
+
+
+def test_one_artifact_each(service, campaign):
+    faults.check_one_artifact_each(service)

@@ -1,18 +1,14 @@
-#!/usr/bin/python3
 """Two projects on one service: each sees only its own data, is limited by its quota, and is audited."""
-# suite: timeout=300
 
 import json
 import os
 import signal
 import stat
-import sys
-import pathlib
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e.tessera_e2e import Service, model_path, wait_until
-from suite import check, check_equal, run
 
 NOT_FOUND, TRY_LATER, FORBIDDEN = 5, 8, 11
 TINY = ("--target", "cascadelake", "--shape", "x=1x8", "--json", "--detach")
@@ -47,7 +43,13 @@ def seen(service, env, *words):
     return [job["id"] for job in service.cli(*words, "jobs", "--json", env=env).json.get("jobs", [])]
 
 
-def apart(service):
+@pytest.fixture(scope="module")
+def service():
+    with Governed() as started:
+        yield started
+
+
+def test_apart(service):
     ada, bob = service.member("ada", "vision"), service.member("bob", "speech")
     model = model_path("tiny:seed=31")
     job = service.cli("compile", model, *TINY, env=ada).json["id"]
@@ -68,7 +70,7 @@ def apart(service):
     service.operator("--project", "vision", "cancel", job)
 
 
-def quotas(service):
+def test_quotas(service):
     eve, bob = service.member("eve", "vision"), service.member("carl", "speech")
     for seed in (41, 42):
         service.cli("compile", model_path(f"tiny:seed={seed}"), *TINY, env=eve)
@@ -86,7 +88,7 @@ def quotas(service):
     wait_until(more, "the new quota is read", 30)
 
 
-def written_down(service):
+def test_written_down(service):
     check_equal(stat.S_IMODE(service.audit.stat().st_mode), 0o600, "mode of the audit log")
     entries = service.written()
     refused = [e for e in entries if e["method"] == "CancelJob" and e["who"] == "bob"]
@@ -104,12 +106,3 @@ def written_down(service):
     check_equal(len(old.read_text().splitlines()), before, "lines of the old one")
     service.process.send_signal(signal.SIGTERM)
     check_equal(service.process.wait(timeout=60), 0, "exit code after SIGHUP and SIGTERM")
-
-
-def main():
-    with Governed() as service:
-        return run("projects", [(case.__name__, lambda c=case: c(service)) for case in (apart, quotas, written_down)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

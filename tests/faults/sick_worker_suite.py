@@ -1,15 +1,8 @@
-#!/usr/bin/python3
 """A worker with a broken disk fails no job: other workers do its tasks, and its state shows why."""
-# suite: timeout=300
 
-import pathlib
-import sys
-
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from e2e.tessera_e2e import wait_until
 from faults import fault_service as faults
-from suite import check, check_equal, run
 
 
 def sickened(service, name):
@@ -30,7 +23,7 @@ def row_of(service, name):
     return next(w for w in service.cli("workers", "--json").json["workers"] if w["id"] == name)
 
 
-def jobs_end_elsewhere(service, expected):
+def test_jobs_end_elsewhere(service, expected):
     mend = sickened(service, "local-0")
     try:
         for _ in range(3):
@@ -48,7 +41,7 @@ def jobs_end_elsewhere(service, expected):
         faults.check_finished_once(*service.history(service.submit()))
 
 
-def all_are_sick_for_a_while(service, expected):
+def test_all_are_sick_for_a_while(service, expected):
     """No worker can work: the job waits, and continues when one is repaired."""
     mends = [sickened(service, name) for name in ("local-0", "local-1")]
     try:
@@ -61,15 +54,3 @@ def all_are_sick_for_a_while(service, expected):
     events, finished = service.history(job)
     faults.check_finished_once(events, finished)
     check_equal(service.fetch(finished), expected, "artifact")
-
-
-def main():
-    with faults.FaultService(workers=2) as service:
-        service.wait_for_workers(2)
-        expected, _ = service.undisturbed()
-        return run("sick_worker", [(case.__name__, lambda c=case: c(service, expected))
-                                   for case in (jobs_end_elsewhere, all_are_sick_for_a_while)])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

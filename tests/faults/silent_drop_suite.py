@@ -1,22 +1,19 @@
-#!/usr/bin/python3
 """A network that goes dead while connections stay open. A watching client and a remote worker notice by their pings
 within half a minute, and reconnect."""
-# suite: timeout=300
 
-import pathlib
 import re
 import selectors
 import socket
 import subprocess
-import sys
 import threading
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e import processes
 from e2e.tessera_e2e import BIN, wait_until
-from faults.fault_service import FaultService
-from suite import check, check_equal, run
+
+pytestmark = pytest.mark.service(workers=1, arguments=("--worker-listen", "127.0.0.1:0"))
 
 # 20 s of silence, 10 s for the answer to a ping (clients/cpp/channel.cpp, workers/rpc.cpp), and the reconnection, on a
 # busy machine.
@@ -110,15 +107,10 @@ def a_worker_comes_back(service, wire):
         worker.wait()
 
 
-def main():
-    with FaultService(workers=1, arguments=["--worker-listen", "127.0.0.1:0"]) as service:
-        service.wait_for_workers(1)
-        for_clients = (service.data / "tesserad.addr").read_text().strip()
-        for_workers = re.search(r"listening on (127\.0\.0\.1:\d+) for workers", service.log)[1]
-        return run("silent_drop", [
-            ("a_watch_goes_on", lambda: a_watch_goes_on(service, Wire(for_clients))),
-            ("a_worker_comes_back", lambda: a_worker_comes_back(service, Wire(for_workers)))])
+def test_a_watch_goes_on(service):
+    a_watch_goes_on(service, Wire((service.data / "tesserad.addr").read_text().strip()))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_a_worker_comes_back(service):
+    for_workers = re.search(r"listening on (127\.0\.0\.1:\d+) for workers", service.log)[1]
+    a_worker_comes_back(service, Wire(for_workers))

@@ -1,26 +1,29 @@
-#!/usr/bin/python3
 """Attacks of unauthenticated clients: forged work, operator calls, memory, files, control characters (attacks.md)."""
-# suite: timeout=600
 
 import concurrent.futures
 import hashlib
 import os
-import pathlib
 import socket
 import stat
 import subprocess
-import sys
 import time
-
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
 import grpc
+
+import pytest
+
+from checks import check, check_equal
 from e2e import processes
 from e2e.tessera_e2e import BIN, ROOT, Service, model_path, wait_until
-from suite import check, check_equal, run
+
+pytestmark = pytest.mark.service(workers=1)
 
 FORBIDDEN = 11
 TINY = ("--target", "host", "--shape", "x=1x8")
+
+
+@pytest.fixture(scope="module")
+def service_type():
+    return Service
 
 
 def call(channel, method, request=b"", timeout=30):
@@ -43,7 +46,7 @@ def text_field(number, text):
     return bytes([number << 3 | 2]) + size + bytes([length]) + data
 
 
-def listening_as_a_worker(service):
+def test_listening_as_a_worker(service):
     """Registers at a client listener as one of the server's own workers would."""
     request = text_field(1, "local-0") + text_field(3, "any compiler")
     with grpc.insecure_channel(service.address) as channel:
@@ -57,7 +60,7 @@ def listening_as_a_worker(service):
     check_equal({w["state"] for w in service.cli("workers", "--json").json["workers"]}, {"IDLE"}, "states of the workers")
 
 
-def orders(service):
+def test_orders(service):
     answer = service.cli("workers", "--drain", "local-0", expect=FORBIDDEN)
     check("--operator-of" in answer.err, f"the refusal does not say how: {answer}")
     for words in (("token", "list"), ("token", "create", "--name", "me", "--role", "operator")):
@@ -66,48 +69,7 @@ def orders(service):
     check_equal(answer.failure["attribute"], "priority", "the field that is refused")
 
 
-def memory_of_waiting_calls(service):
-    """200 concurrent requests of 8 MiB: some are rejected, and the server's memory stays small."""
-    tensor = text_field(2, bytes(8 << 20))
-    request = text_field(3, text_field(1, "0" * 64) + text_field(2, tensor))
-    before = processes.peak_rss_bytes(service.process.pid)
-    channels = [grpc.insecure_channel(service.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(20)]
-    with concurrent.futures.ThreadPoolExecutor(200) as pool:
-        calls = [pool.submit(call, channels[i % 20], "JobService/CreateJob", request, 120) for i in range(200)]
-        codes = {future.result()[0] for future in calls}
-    for channel in channels:
-        channel.close()
-    check(grpc.StatusCode.OK not in codes, f"an inline tensor of 8 MiB was taken: {codes}")
-    grown = processes.peak_rss_bytes(service.process.pid) - before
-    check(grown < 700 << 20, f"the server grew by {grown >> 20} MiB")
-    print(f"   200 calls of 8 MiB: {sorted(code.name for code in codes)}, {grown >> 20} MiB more at most")
-
-
-def memory_of_unread_downloads(service):
-    """600 downloads of 8 MiB that are not read: each holds one chunk, not the blob."""
-    data = os.urandom(8 << 20)
-    digest = hashlib.sha256(data).hexdigest()
-    path = service.scratch("noise.onnx")
-    path.write_bytes(data)
-    service.cli("compile", path, expect=None)  # not a model, but now it exists
-    before = processes.peak_rss_bytes(service.process.pid)
-    channels = [grpc.insecure_channel(service.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(20)]
-    request = text_field(1, digest)
-    calls = [channels[i % 20].unary_stream("/tessera.v1.BlobService/DownloadBlob")(request, timeout=60) for i in range(600)]
-    first = next(iter(calls[0]))
-    check(len(first) > 1000, "nothing comes of a download")
-    time.sleep(5)
-    grown = processes.peak_rss_bytes(service.process.pid) - before
-    for each in calls:
-        each.cancel()
-    for channel in channels:
-        channel.close()
-    check(grown < 500 << 20, f"the server grew by {grown >> 20} MiB")
-    service.cli("jobs")
-    print(f"   600 unread downloads of 8 MiB: {grown >> 20} MiB more at most")
-
-
-def words_to_a_terminal(service):
+def test_words_to_a_terminal(service):
     """Names with control characters are rejected. Elsewhere such characters are escaped on terminals and in the log."""
     answer = service.cli("compile", model_path("tiny:seed=6"), *TINY, "--name", "\x1b[2Jcalm", expect=3)
     check("\x1b" not in answer.err, f"control characters reached the terminal: {answer.err!r}")
@@ -121,30 +83,13 @@ def words_to_a_terminal(service):
     check("\x1b" not in service.log, "control characters in the log")
 
 
-def long_echoes(service):
+def test_long_echoes(service):
     """An error that repeats a long input arrives with its type."""
     answer = service.cli("jobs", "--filter", "name = " + "x" * 3000 + " AND AND", "--json", expect=3)
     check(answer.failure.get("message"), f"no typed failure: {answer}")
 
 
-def files_are_their_owners(service):
-    service.cli("compile", model_path("tiny:seed=7"), *TINY)
-    open_to_others = [path for path in service.data.rglob("*") if path.lstat().st_mode & 0o077]
-    check_equal(stat.S_IMODE(service.data.stat().st_mode), 0o700, "mode of the data folder")
-    check_equal(open_to_others, [], "files of the data folder that others may read")
-
-
-def exposed_services_want_tls(service):
-    for words in (("--listen", "0.0.0.0:0"), ("--worker-listen", "0.0.0.0:0")):
-        folder = service.scratch("exposed")
-        done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--workers", "0", *words], capture_output=True,
-                              text=True, timeout=60, check=False)
-        check_equal(done.returncode, 2, f"exit code of tesserad {words}")
-        for way_out in ("--tls-cert", "admin certificates", "--insecure-let-anyone-in"):
-            check(way_out in done.stderr, f"{words}: it does not speak of {way_out}: {done.stderr}")
-
-
-def tokens(service):
+def test_tokens(service):
     """A token is created, shown once, stored as a hash, listed and revoked while the service runs."""
     made = service.operator("admin", "token", "create", "--name", "ada", "--role", "client", "--json").json
     token = {"TESSERA_TOKEN": made["secret"]}
@@ -162,13 +107,30 @@ def tokens(service):
     service.cli("jobs")
 
 
+def test_files_are_their_owners(service):
+    service.cli("compile", model_path("tiny:seed=7"), *TINY)
+    open_to_others = [path for path in service.data.rglob("*") if path.lstat().st_mode & 0o077]
+    check_equal(stat.S_IMODE(service.data.stat().st_mode), 0o700, "mode of the data folder")
+    check_equal(open_to_others, [], "files of the data folder that others may read")
+
+
+def test_exposed_services_want_tls(service):
+    for words in (("--listen", "0.0.0.0:0"), ("--worker-listen", "0.0.0.0:0")):
+        folder = service.scratch("exposed")
+        done = subprocess.run([BIN / "tesserad", "--data-dir", folder, "--workers", "0", *words], capture_output=True,
+                              text=True, timeout=60, check=False)
+        check_equal(done.returncode, 2, f"exit code of tesserad {words}")
+        for way_out in ("--tls-cert", "admin certificates", "--insecure-let-anyone-in"):
+            check(way_out in done.stderr, f"{words}: it does not speak of {way_out}: {done.stderr}")
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def over_tls(service):
+def test_over_tls(service):
     """A certificate authority, a server that requires credentials, clients with a token and with a certificate, and a
     worker with a token on the workers' listener."""
     keys = service.scratch("keys")
@@ -207,6 +169,47 @@ def over_tls(service):
             worker.wait()
 
 
+def test_memory_of_unread_downloads(service):
+    """600 downloads of 8 MiB that are not read: each holds one chunk, not the blob."""
+    data = os.urandom(8 << 20)
+    digest = hashlib.sha256(data).hexdigest()
+    path = service.scratch("noise.onnx")
+    path.write_bytes(data)
+    service.cli("compile", path, expect=None)  # not a model, but now it exists
+    before = processes.peak_rss_bytes(service.process.pid)
+    channels = [grpc.insecure_channel(service.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(20)]
+    request = text_field(1, digest)
+    calls = [channels[i % 20].unary_stream("/tessera.v1.BlobService/DownloadBlob")(request, timeout=60) for i in range(600)]
+    first = next(iter(calls[0]))
+    check(len(first) > 1000, "nothing comes of a download")
+    time.sleep(5)
+    grown = processes.peak_rss_bytes(service.process.pid) - before
+    for each in calls:
+        each.cancel()
+    for channel in channels:
+        channel.close()
+    check(grown < 500 << 20, f"the server grew by {grown >> 20} MiB")
+    service.cli("jobs")
+    print(f"   600 unread downloads of 8 MiB: {grown >> 20} MiB more at most")
+
+
+def test_memory_of_waiting_calls(service):
+    """200 concurrent requests of 8 MiB: some are rejected, and the server's memory stays small."""
+    tensor = text_field(2, bytes(8 << 20))
+    request = text_field(3, text_field(1, "0" * 64) + text_field(2, tensor))
+    before = processes.peak_rss_bytes(service.process.pid)
+    channels = [grpc.insecure_channel(service.address, [("grpc.use_local_subchannel_pool", 1)]) for _ in range(20)]
+    with concurrent.futures.ThreadPoolExecutor(200) as pool:
+        calls = [pool.submit(call, channels[i % 20], "JobService/CreateJob", request, 120) for i in range(200)]
+        codes = {future.result()[0] for future in calls}
+    for channel in channels:
+        channel.close()
+    check(grpc.StatusCode.OK not in codes, f"an inline tensor of 8 MiB was taken: {codes}")
+    grown = processes.peak_rss_bytes(service.process.pid) - before
+    check(grown < 700 << 20, f"the server grew by {grown >> 20} MiB")
+    print(f"   200 calls of 8 MiB: {sorted(code.name for code in codes)}, {grown >> 20} MiB more at most")
+
+
 class Guarded(Service):
     """A service that authenticates its clients, without local workers."""
 
@@ -220,15 +223,3 @@ class Guarded(Service):
             answer.code = 0
         check(expect is None or answer.code == expect, f"{answer}\nexpected exit code {expect}")
         return answer
-
-
-def main():
-    with Service(workers=1) as service:
-        service.wait_for_workers(1)
-        cases = (listening_as_a_worker, orders, words_to_a_terminal, long_echoes, tokens, files_are_their_owners,
-                 exposed_services_want_tls, over_tls, memory_of_unread_downloads, memory_of_waiting_calls)
-        return run("strangers", [(case.__name__, lambda c=case: c(service)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

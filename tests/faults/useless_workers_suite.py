@@ -1,23 +1,26 @@
-#!/usr/bin/python3
 """Local workers that can never work: tesserad exits with the reason and loses no data, instead of letting jobs wait. A
 client with its own server (`--local`) reports it at once too."""
-# suite: timeout=300
 
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
+from checks import check, check_equal
 from e2e import python_package
 from e2e.tessera_e2e import BIN, PATIENCE_S, Service, model_path, wait_until
-from suite import check, check_equal, run
+
+pytestmark = pytest.mark.service(workers=0)
 
 REPLACED = "replaced"  # a folder of programs whose worker comes from another build
 ANOTHER_RELEASE = "#!/bin/sh\necho 'the server refuses this worker' >&2\nexit 3\n"
+
+
+@pytest.fixture(scope="module")
+def service_type():
+    return Service
 
 
 def detached_job(service):
@@ -37,7 +40,7 @@ def ends_with(service, code, *arguments):
     return service.log[before:]
 
 
-def a_job_outlives_them(service):
+def test_a_job_outlives_them(service):
     job = detached_job(service)
     service.stop()
     program = service.scratch("tessera-worker")
@@ -62,7 +65,7 @@ def put_another_build(program, content, build, other):
     latter.rename(program)
 
 
-def a_task_program_of_another_build_does_nothing(service):
+def test_a_task_program_of_another_build_does_nothing(service):
     """Replaces the program of a running worker, whose process has ended."""
     program = service.scratch("tessera-task")
     shutil.copy2(BIN / "tessera-task", program)
@@ -107,7 +110,7 @@ def error_of(command):
         command.kill()
 
 
-def programs_replaced_under_a_local_server_are_told(service):
+def test_programs_replaced_under_a_local_server_are_told(service):
     programs = service.folder / REPLACED
     programs.mkdir()
     for name in ("tessera", "tesserad"):
@@ -130,7 +133,7 @@ with tessera.local({folder!r}, workers=1, binary={binary!r}) as client:
 """
 
 
-def and_to_python_programs(service):
+def test_and_to_python_programs(service):
     binary = service.folder / REPLACED / "tesserad"
     program = python_package.script(service.folder, "replaced.py",
                                     PYTHON.format(folder=str(service.scratch("python-data")), binary=str(binary)))
@@ -140,7 +143,7 @@ def and_to_python_programs(service):
         check(text in out, f"the package does not say {text!r}:\n{out}")
 
 
-def a_local_server_of_another_build_is_not_used(service):
+def test_a_local_server_of_another_build_is_not_used(service):
     told = service.data / "tesserad.build"
     build = told.read_text().split()
     check_equal(build[1], str(service.process.pid), "process that is told")
@@ -151,19 +154,7 @@ def a_local_server_of_another_build_is_not_used(service):
         check(text in said, f"the client does not say {text!r}:\n{said}")
 
 
-def a_local_command_outlives_the_server_that_another_ended(service):
-    """The client starts its own service in the same folder, and the acknowledged job continues there."""
-    service.stop()
-    service._arguments = ["--workers", "0"]
-    service.start()
-    command = local_compile(service, BIN, service.data)
-    wait_until(lambda: len(service.cli("jobs", "--json", "--filter", "state = QUEUED").json["jobs"]) == 1, "the job is there")
-    service.stop()
-    said = error_of(command)
-    check_equal(command.returncode, 0, f"exit code; it said\n{said}")
-
-
-def a_sandbox_of_another_build_is_not_used(service):
+def test_a_sandbox_of_another_build_is_not_used(service):
     programs = service.scratch("programs")
     programs.mkdir()
     shutil.copy2(BIN / "tessera", programs / "tessera")
@@ -177,12 +168,13 @@ def a_sandbox_of_another_build_is_not_used(service):
     check(done.returncode != 0 and "are of different builds" in done.stderr and build in done.stderr, done.stderr)
 
 
-def main():
-    with Service(workers=0) as service:
-        cases = (a_job_outlives_them, a_task_program_of_another_build_does_nothing, programs_replaced_under_a_local_server_are_told, and_to_python_programs,
-                 a_local_server_of_another_build_is_not_used, a_sandbox_of_another_build_is_not_used, a_local_command_outlives_the_server_that_another_ended)
-        return run("useless_workers", [(case.__name__, lambda case=case: case(service)) for case in cases])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def test_a_local_command_outlives_the_server_that_another_ended(service):
+    """The client starts its own service in the same folder, and the acknowledged job continues there."""
+    service.stop()
+    service._arguments = ["--workers", "0"]
+    service.start()
+    command = local_compile(service, BIN, service.data)
+    wait_until(lambda: len(service.cli("jobs", "--json", "--filter", "state = QUEUED").json["jobs"]) == 1, "the job is there")
+    service.stop()
+    said = error_of(command)
+    check_equal(command.returncode, 0, f"exit code; it said\n{said}")

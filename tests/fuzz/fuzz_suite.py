@@ -1,21 +1,19 @@
-#!/usr/bin/python3
-"""Runs each libFuzzer target for half a minute from the seeds in the tree, two at a time; prints a crashing input in base64.
+"""Runs each libFuzzer target for half a minute from the seeds in the tree; prints a crashing input in base64.
 
-TESSERA_FUZZ_SECONDS sets the time: TESSERA_FUZZ_SECONDS=1800 tests/fuzz/fuzz_suite.py import expression
+TESSERA_FUZZ_SECONDS sets the time: TESSERA_FUZZ_SECONDS=1800 pytest tests/fuzz/fuzz_suite.py -k "import or expression" --timeout 0
 """
-# suite: slow timeout=600
 
-import concurrent.futures
 import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
-from suite import check, check_equal, run
+from checks import check
+
+pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TESSERA_BUILD_DIR", ROOT / "build" / "release"))
@@ -69,8 +67,9 @@ def finding(output):
     return "\n".join([*kind[:3], *calls[:6], *encoded]) or output[-4000:]
 
 
-def survives(name, answer):
-    code, output = answer.result()
+@pytest.mark.parametrize("name", TARGETS)
+def test_survives(name):
+    code, output = fuzz(name)
     if code != 0:
         print(output[-20000:])
     check(code == 0, f"exit code {code}\n{finding(output)}")
@@ -78,14 +77,3 @@ def survives(name, answer):
     covered = re.findall(r"cov: (\d+)", output)
     check(runs and int(runs[1]) > 0 and covered, f"nothing was run: {output[-2000:]}")
     print(f"   {program(name).name}: {runs[1]} inputs in {runs[2]} s, {covered[-1]} edges covered")
-
-
-def main():
-    names = sys.argv[1:] or list(TARGETS)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        answers = {name: pool.submit(fuzz, name) for name in names}
-        return run("fuzz", [(name, lambda n=name, a=answer: survives(n, a)) for name, answer in answers.items()])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

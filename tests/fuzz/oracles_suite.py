@@ -1,7 +1,5 @@
-#!/usr/bin/python3
 """Compares the three oracles of drawn cases with each other (NumPy's formulas and the interpreter with ONNX Runtime),
 and checks the report for cases in which one oracle or the compiled code was changed on purpose."""
-# suite: timeout=600
 
 import collections
 import dataclasses
@@ -13,17 +11,16 @@ import tempfile
 import time
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from fuzz import ledger, rotating_suite
 from fuzz.cases import fixed, model, opinions, plan, second, third, types, verdict
 from fuzz.cases.case import Case, Value
-from fuzz.cases.reference import Reference, with_noise
+from fuzz.cases.reference import with_noise
 from fuzz.cases.table import operators
 from fuzz.cases.trial import Finding, Outcome, described
 from oracle.oracle import OracleError
-from suite import Reported, Skip, check, check_equal, run
 
 DRAWN = range(0, 768)  # pairs
 INEXACT = {"DFT", "InstanceNormalization"}  # operators for which a formula replaces ONNX Runtime because it is more precise
@@ -41,7 +38,13 @@ def beyond(case, reference, found):
     return [f"{difference.name} {difference.what} {difference.share:.3g}" for difference in differences if difference.wrong]
 
 
-def formulas_agree(reference, cases):
+@pytest.fixture(scope="module")
+def cases(reference):
+    """The drawn pairs, with the values of each step."""
+    return [case for _, made in plan.batches("pairs", DRAWN.start, len(DRAWN)) for case in reference.grown(made)]
+
+
+def test_formulas_agree(reference, cases):
     """Compares NumPy and ONNX Runtime step by step where there is a formula. If the formula replaces ONNX Runtime only
     because it is more precise, ONNX Runtime's own result must be near it."""
     seen, inexact = collections.Counter(), collections.Counter()
@@ -77,7 +80,7 @@ def own_answer(reference, case, step, values):
     return [types.stored(kind, found[name]) for name, kind in step.outputs]
 
 
-def interpreter_agrees(reference, cases):
+def test_interpreter_agrees(reference, cases):
     by_opset = collections.defaultdict(list)
     for case in cases:
         by_opset[case.opset].append(case)
@@ -122,19 +125,19 @@ def spoil(arrays, case):
     arrays[name] = arrays[name] + np.float32(2 * np.abs(arrays[name]).max())
 
 
-def compiled_code_alone(reference):
+def test_compiled_code_alone(reference):
     kind, text = told(reference, "MatMul", lambda case, found, _: spoil(found, case))
     check_equal(kind, "differs", text)
     check("ONNX Runtime and the interpreter agree against the compiled code" in text, text)
 
 
-def interpreter_alone(reference):
+def test_interpreter_alone(reference):
     kind, text = told(reference, "MatMul", lambda case, _, interpreted: spoil(interpreted, case))
     check_equal(kind, "interpreter", text)
     check("ONNX Runtime and the compiled code agree" in text, text)
 
 
-def first_oracle_alone(reference):
+def test_first_oracle_alone(reference):
     """Changes its value; the other two have the original one."""
     def change(case, _, __):
         value = case.results[-1]
@@ -148,7 +151,7 @@ def first_oracle_alone(reference):
     check("first at AveragePool, where NumPy has no formula" in text, text)
 
 
-def all_differ(reference):
+def test_all_differ(reference):
     def change(case, found, interpreted):
         spoil(found, case)
         interpreted[case.results[-1].name] = -4 * found[case.results[-1].name]
@@ -157,7 +160,7 @@ def all_differ(reference):
     check("all differ" in text, text)
 
 
-def other_shapes_excuse_no_values():
+def test_other_shapes_excuse_no_values():
     """Noisy runs with another shape do not count for the values; if no other run is left, the shape depends on the data."""
     value = Value("y", "f32", np.ones(3, np.float32))
     same, other = {"y": value}, {"y": Value("y", "f32", np.ones(4, np.float32))}
@@ -168,7 +171,7 @@ def other_shapes_excuse_no_values():
         check_equal(difference.excused, excused, f"excused after runs of {[run['y'].shape for run in runs]}")
 
 
-def a_refused_run_is_one_less(reference):
+def test_a_refused_run_is_one_less(reference):
     class Refusing:
         """Rejects the third step that it evaluates."""
         asked = 0
@@ -181,7 +184,7 @@ def a_refused_run_is_one_less(reference):
     check_equal(len(verdict.noisy_runs(case, Refusing())), verdict.RUNS - 1, "runs")
 
 
-def noise_stays_in_a_domain_in_some_runs():
+def test_noise_stays_in_a_domain_in_some_runs():
     """Half of the random noise moves a value at a domain's edge outside; the directed noise never does."""
     random = np.random.default_rng(0)
     for function, edge, way in ((np.arccosh, 1 - 1e-7, "upwards"), (np.log, 0, "upwards"), (np.arctanh, -1, "inwards"),
@@ -193,7 +196,7 @@ def noise_stays_in_a_domain_in_some_runs():
     check(set(verdict.WAYS) < set(range(verdict.RUNS)), "every way is that of a run")
 
 
-def products_over_nothing(reference):
+def test_products_over_nothing(reference):
     """ONNX Runtime leaves memory uninitialized: the cases of seed 100192 are zeros each time."""
     for _ in range(4):
         case = reference.grown([plan.pair(100192)])[0]
@@ -201,7 +204,8 @@ def products_over_nothing(reference):
         check(not case.known(case.steps[0].outputs[0][0]).array.any(), "a product over nothing is zero")
 
 
-def interpreter_keeps_what_was_found(path):
+@pytest.mark.parametrize("path", fixed.cases(), ids=lambda path: path.stem)
+def test_interpreter_keeps_what_was_found(path):
     """A case of found/."""
     arrays, wanted, bounds = fixed.load(path)
     outputs = second.run(fixed.model_of(path), arrays)
@@ -212,7 +216,7 @@ def interpreter_keeps_what_was_found(path):
               f"{fixed.text_of(path)}: {name} {difference.what} off by {difference.share:.3g}, bound {bounds[name]:.3g}")
 
 
-def rotating_seeds():
+def test_rotating_seeds():
     """The first seed is given, from the commit, or a default without git; findings fail only if it was given."""
     before = dict(os.environ)
     for name in list(os.environ):  # the environment of a git hook would redirect git from this folder
@@ -240,19 +244,14 @@ def rotating_seeds():
 
     def wrong():
         raise AssertionError("tests/fuzz/campaign.py pairs 1 1")
-    for decides, expected in ((False, Reported), (True, AssertionError)):
-        try:
-            rotating_suite.timed(wrong, time.monotonic(), decides)()
-        except (Reported, AssertionError) as raised:
-            check_equal((type(raised), str(raised)), (expected, "tests/fuzz/campaign.py pairs 1 1"), "what a finding is")
-    try:
-        rotating_suite.timed(wrong, time.monotonic() - rotating_suite.NO_MORE_S - 1, True)()
-    except Skip:
-        return
-    raise AssertionError("a case began after the time was over")
+    for decides, expected in ((False, pytest.xfail.Exception), (True, AssertionError)):
+        with pytest.raises(expected, match="tests/fuzz/campaign.py pairs 1 1"):
+            rotating_suite.within(time.monotonic(), decides, wrong)
+    with pytest.raises(pytest.skip.Exception):
+        rotating_suite.within(time.monotonic() - rotating_suite.NO_MORE_S - 1, True, wrong)
 
 
-def ledgers_add_up():
+def test_ledgers_add_up():
     """Finished models are skipped the next time, also if the last line is incomplete; that model runs again."""
     outcome = Outcome(compared=63, excused=2, findings=[Finding(None, "oracle", ""), Finding(None, "oracle", "")])
     with tempfile.TemporaryDirectory() as folder:
@@ -266,27 +265,3 @@ def ledgers_add_up():
         check_equal(ledger.ranges("pairs", {7, 8, 11}), "448 to 575, 704 to 767", "their seeds")
         told = subprocess.run([sys.executable, pathlib.Path(ledger.__file__), path, path], capture_output=True, text=True, check=True)
         check("pairs: 384 in 6 models, 378 compared, 12 excused, found: oracle 12" in told.stdout, told.stdout)
-
-
-def main():
-    with Reference() as reference:
-        cases = [case for _, made in plan.batches("pairs", DRAWN.start, len(DRAWN)) for case in reference.grown(made)]
-        return run("oracles", [
-            ("NumPy's formulas agree with ONNX Runtime", lambda: formulas_agree(reference, cases)),
-            ("the interpreter agrees with ONNX Runtime", lambda: interpreter_agrees(reference, cases)),
-            ("compiled code alone differs", lambda: compiled_code_alone(reference)),
-            ("the interpreter alone differs", lambda: interpreter_alone(reference)),
-            ("ONNX Runtime alone differs", lambda: first_oracle_alone(reference)),
-            ("all differ", lambda: all_differ(reference)),
-            ("other shapes excuse no values", other_shapes_excuse_no_values),
-            ("a refused run is one less", lambda: a_refused_run_is_one_less(reference)),
-            ("noise stays in a domain in some runs", noise_stays_in_a_domain_in_some_runs),
-            ("rotating seeds", rotating_seeds),
-            ("ledgers add up", ledgers_add_up),
-            ("products over nothing", lambda: products_over_nothing(reference)),
-            *((f"interpreted: found/{path.stem}", lambda p=path: interpreter_keeps_what_was_found(p))
-              for path in fixed.cases())])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,54 +1,38 @@
-#!/usr/bin/python3
 """Fresh cases: pairs, graphs and kernels of seeds that change with the commit.
 
 A finding most likely existed before the commit. It is reported in the summary of tests/run with the command that
 repeats it, and fails nothing. With TESSERA_FUZZ_SEED=N the seeds start there, and findings fail.
 """
-# suite: timeout=600
 
-import pathlib
+import functools
 import re
-import signal
 import subprocess
-import sys
 import time
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
-from e2e.tessera_e2e import BIN, Service
-from fuzz.cases import plan, targets
-from fuzz.cases.builder import Builder
+from checks import check
+from e2e.tessera_e2e import BIN
+from fuzz.cases import plan
 from fuzz.cases.drawn import agree
-from fuzz.cases.reference import Reference
-from suite import Reported, Skip, check, run
 
 MODELS = {"pairs": 4, "graphs": 3}
 KERNELS = 100  # as built, and with random schedules
-NO_MORE_S, ALL_S, PATIENCE_S = 240, 420, 90  # last start of a case, end of all cases, limit of one command
+NO_MORE_S, CASE_S, PATIENCE_S = 240, 180, 90  # last start of a case, limit of a case, limit of one command
+SEED, WHENCE, DECIDES = plan.rotating_seed()
+pytestmark = pytest.mark.timeout(CASE_S)
 
 
-class OutOfTime(RuntimeError):
-    pass
-
-
-def timed(case, begun, decides):
-    """The case within the suite's time; reports its finding unless findings fail."""
-    def within():
-        left = ALL_S - (time.monotonic() - begun)
-        if time.monotonic() - begun > NO_MORE_S:
-            raise Skip(f"no time was left of {NO_MORE_S} s")
-        signal.alarm(max(1, int(left)))
-        try:
-            case()
-        except Skip:
+def within(begun, decides, case):
+    """Runs the case, unless the suite's time is over. Reports its finding, or that it takes too long, unless findings fail."""
+    if time.monotonic() - begun > NO_MORE_S:
+        pytest.skip(f"no time was left of {NO_MORE_S} s")
+    try:
+        case()
+    except (Exception, pytest.fail.Exception) as error:  # pylint: disable=broad-except
+        if decides:
             raise
-        except Exception as error:  # pylint: disable=broad-except
-            if decides:
-                raise
-            raise Reported(f"{error}") from error
-        finally:
-            signal.alarm(0)
-    return within
+        pytest.xfail(f"{error}")
 
 
 def kernels(seed, *flags):
@@ -65,28 +49,19 @@ def kernels(seed, *flags):
         f"build/release/bin/kernel_fuzz --seed={number} --count=1 {text}".rstrip() for number in failed]))
 
 
-def out_of_time(*_):
-    raise OutOfTime(f"cut off after {ALL_S} s")
+@pytest.fixture(scope="module")
+def begun():
+    print(f"rotating: TESSERA_FUZZ_SEED={SEED} ({WHENCE}), findings {'fail' if DECIDES else 'are reported'}")
+    return time.monotonic()
 
 
-def main():
-    seed, whence, decides = plan.rotating_seed()
-    signal.signal(signal.SIGALRM, out_of_time)
-    begun = time.monotonic()
-    with Service(workers=2) as service, Reference() as reference, Builder() as builder:
-        chosen = targets.here(service.folder)
-        print(f"rotating: TESSERA_FUZZ_SEED={seed} ({whence}), findings {'fail' if decides else 'are reported'}; "
-              f"targets {' '.join(map(targets.name_of, chosen))}", flush=True)
-        service.wait_for_workers(2)
-        cases = [(f"kernels_{seed % 2**32}{flag}", lambda f=flag: kernels(seed % 2**32, *f.split()))
-                 for flag in ("", " --schedules")]
-        for kind, models in MODELS.items():
-            for number, made in plan.models(kind, seed, models):
-                cases.append((f"{kind}_{number * plan.KINDS[kind][1]}",
-                              lambda k=kind, m=made, t=chosen[number % len(chosen)]:
-                              agree(service, reference, k, m, t, PATIENCE_S, builder)))
-        return run("rotating", [(name.replace(" ", ""), timed(case, begun, decides)) for name, case in cases])
+@pytest.mark.parametrize("flags", ((), ("--schedules",)), ids=("", "schedules"))
+def test_kernels(begun, flags):
+    within(begun, DECIDES, functools.partial(kernels, SEED % 2**32, *flags))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("kind, number, models", [
+    pytest.param(kind, number, models, id=f"{kind}_{number * plan.KINDS[kind][1]}")
+    for kind, count in MODELS.items() for number, models in plan.models(kind, SEED, count)])
+def test_drawn(begun, service, reference, builder, here, kind, number, models):
+    within(begun, DECIDES, functools.partial(agree, service, reference, kind, models, here[number % len(here)], PATIENCE_S, builder))

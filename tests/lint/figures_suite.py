@@ -1,16 +1,13 @@
-#!/usr/bin/python3
 """Tables of measured figures (tests/bench/results/*.csv): rows are complete, and their commands exist."""
-# suite: timeout=60
 
 import csv
 import datetime
 import pathlib
 import re
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
+import pytest
 
-from suite import check, check_equal, run
+from checks import check, check_equal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = ROOT / "tests" / "bench" / "results"
@@ -45,7 +42,22 @@ def faults_of(row, programs):
     return found
 
 
-def rows_are_complete(path, programs):
+@pytest.fixture(scope="module")
+def programs():
+    return targets()
+
+
+def test_faults_are_noticed(programs):
+    right = dict(zip(COLUMNS, ("a", "tests/bench/run --only b", "c", "0123abc", "2026-11-22", "1.5 to 2", "ms", "")))
+    check_equal(faults_of(right, programs), [], "a complete row")
+    for column, wrong in (("what", ""), ("command", "tests/bench/no_such --all"), ("commit", "main"), ("date", "22.11.2026"),
+                          ("value", "fast"), ("unit", " ")):
+        check(faults_of({**right, column: wrong}, programs), f"{column} {wrong!r} passed")
+    check(faults_of({**right, None: ["more"]}, programs), "a ninth field passed")
+
+
+@pytest.mark.parametrize("path", sorted(TABLES.glob("*.csv")), ids=lambda path: path.name)
+def test_rows_are_complete(path, programs):
     with path.open(newline="") as file:
         reader = csv.DictReader(file)
         rows = list(reader)
@@ -57,22 +69,3 @@ def rows_are_complete(path, programs):
     check_equal(reader.fieldnames, COLUMNS, "columns")
     faults = [f"line {number}: {row['what']}: {fault}" for number, row in enumerate(rows, 2) for fault in faults_of(row, programs)]
     check(not faults, "\n".join(faults[:10]))
-
-
-def faults_are_noticed(programs):
-    right = dict(zip(COLUMNS, ("a", "tests/bench/run --only b", "c", "0123abc", "2026-11-22", "1.5 to 2", "ms", "")))
-    check_equal(faults_of(right, programs), [], "a complete row")
-    for column, wrong in (("what", ""), ("command", "tests/bench/no_such --all"), ("commit", "main"), ("date", "22.11.2026"),
-                          ("value", "fast"), ("unit", " ")):
-        check(faults_of({**right, column: wrong}, programs), f"{column} {wrong!r} passed")
-    check(faults_of({**right, None: ["more"]}, programs), "a ninth field passed")
-
-
-def main():
-    programs = targets()
-    return run("figures", [("faults are noticed", lambda: faults_are_noticed(programs)),
-                           *((path.name, lambda p=path: rows_are_complete(p, programs)) for path in sorted(TABLES.glob("*.csv")))])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,14 +1,10 @@
-#!/usr/bin/python3
 """Every graph pass has a lit test that runs it, except passes that change nothing without the bytes of weights, which no MLIR
 text holds, and analyses."""
 
 import pathlib
 import re
-import sys
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from suite import check, check_equal, run
+from checks import check, check_equal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "compiler/graph/graph_pass.cpp"
@@ -27,7 +23,7 @@ def passes():
     return names
 
 
-def every_pass_is_in_a_lit_test():
+def test_every_pass_is_in_a_lit_test():
     tests = [*(ROOT / "tests/lit").rglob("*.mlir"), *(ROOT / "tests/lit").rglob("*.test")]
     runs = [line for test in tests for line in test.read_text().splitlines() if "RUN:" in line]
     lacking = [name for name in passes() if name not in TESTED_ELSEWHERE
@@ -36,14 +32,9 @@ def every_pass_is_in_a_lit_test():
     check_equal([path for path in TESTED_ELSEWHERE.values() if not (ROOT / path).is_file()], [], "tests that are gone")
 
 
-def every_pass_is_in_the_pipeline_with_a_reason():
+def test_every_pass_is_in_the_pipeline_with_a_reason():
     steps = re.findall(r'^    \{(?:"([a-z0-9-]+)"|kCleanUp),\s*"([^"]*)"', PIPELINE.read_text(), re.MULTILINE)
     check(len(steps) > 60, f"{len(steps)} steps of the pipeline were found")
     check_equal([name for name, reason in steps if not reason], [], "steps without a reason")
     named = {name for name, _ in steps} | {"remove-dead-code", "eliminate-duplicates", "canonicalize"}  # of clean-up
     check_equal(sorted(set(passes()) - named), [], "passes that nothing runs")
-
-
-if __name__ == "__main__":
-    sys.exit(run("passes", [("every_pass_is_in_a_lit_test", every_pass_is_in_a_lit_test),
-                            ("every_pass_is_in_the_pipeline_with_a_reason", every_pass_is_in_the_pipeline_with_a_reason)]))

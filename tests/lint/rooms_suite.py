@@ -1,16 +1,12 @@
-#!/usr/bin/python3
 """Includes have one direction: folders of one folder never include each other in a cycle. If a README contains a table
 of rooms (a fenced block "rooms"), the includes must match it."""
 
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
-from suite import check, check_equal, run
+from checks import check, check_equal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OF_PRODUCT = re.compile(r"^(compiler|server|storage|workers|clients)/(?!.*(_test\.|_fuzz\.|/testing/|/benchmark/|/simulation/)).*\.(h|cpp|inc)$")
@@ -75,11 +71,27 @@ def shortest(edges, start):
     return []
 
 
-def includes_run_one_way():
+def test_includes_run_one_way():
     files = tracked()
     found = arrows(ROOT, files)
     check(len(found) > 50, f"only {len(found)} rooms that include others were found")
     check_equal(circles(found), [], "circles of rooms")
+
+
+def test_a_circle_is_told():
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        texts = {"compiler/a/one.h": '#include "compiler/b/two.h"\n', "compiler/b/two.h": '#include "compiler/c/three.h"\n',
+                 "compiler/c/three.h": "", "compiler/c/four.cpp": '#include "compiler/a/one.h"\n',
+                 "compiler/b/two_test.cpp": '#include "compiler/a/one.h"\n'}
+        for name, text in texts.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        check_equal(circles(arrows(root, texts)),
+                    ["compiler/a/one.h includes compiler/b/two.h; compiler/b/two.h includes compiler/c/three.h; "
+                     "compiler/c/four.cpp includes compiler/a/one.h"], "a circle of three")
+        (root / "compiler/c/four.cpp").write_text("")
+        check_equal(circles(arrows(root, texts)), [], "without its last include")
 
 
 TABLE = re.compile(r"^```rooms\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -115,7 +127,7 @@ def root_faults(root, files, folder):
             for included in INCLUDE.findall((root / name).read_text()) if at_root.match(included)]
 
 
-def includes_are_those_of_the_table():
+def test_includes_are_those_of_the_table():
     files = tracked()
     found = arrows(ROOT, files)
     folders = [name.removesuffix("/README.md") for name in files
@@ -127,7 +139,7 @@ def includes_are_those_of_the_table():
         check_equal(root_faults(ROOT, files, folder), [], f"includes of {folder}'s own files")
 
 
-def deciding_and_applying_use_the_analysis_alone():
+def test_deciding_and_applying_use_the_analysis_alone():
     found = arrows(ROOT, tracked())
     sides = ("decide", "apply")
     for side in sides:
@@ -136,7 +148,7 @@ def deciding_and_applying_use_the_analysis_alone():
                 [], "includes between the sides of a schedule")
 
 
-def a_difference_from_the_table_is_found():
+def test_a_difference_from_the_table_is_found():
     files = ["compiler/a/one.h", "compiler/b/two.h", "compiler/c/three.h"]
     found = {("compiler", "a", "b"): "a includes b", ("compiler", "b", "a"): "b includes a"}
     table = table_of("```rooms\na -> b\nb -> a\n```\n")
@@ -146,26 +158,3 @@ def a_difference_from_the_table_is_found():
     check_equal(table_faults("compiler", table, found, files),
                 ["compiler: not in the table: a includes b", "compiler: not in the table: b includes a",
                  "compiler: a includes nothing of c"], "other includes")
-
-
-def a_circle_is_told():
-    with tempfile.TemporaryDirectory() as folder:
-        root = pathlib.Path(folder)
-        texts = {"compiler/a/one.h": '#include "compiler/b/two.h"\n', "compiler/b/two.h": '#include "compiler/c/three.h"\n',
-                 "compiler/c/three.h": "", "compiler/c/four.cpp": '#include "compiler/a/one.h"\n',
-                 "compiler/b/two_test.cpp": '#include "compiler/a/one.h"\n'}
-        for name, text in texts.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text)
-        check_equal(circles(arrows(root, texts)),
-                    ["compiler/a/one.h includes compiler/b/two.h; compiler/b/two.h includes compiler/c/three.h; "
-                     "compiler/c/four.cpp includes compiler/a/one.h"], "a circle of three")
-        (root / "compiler/c/four.cpp").write_text("")
-        check_equal(circles(arrows(root, texts)), [], "without its last include")
-
-
-if __name__ == "__main__":
-    sys.exit(run("rooms", [("includes_run_one_way", includes_run_one_way), ("a_circle_is_told", a_circle_is_told),
-                        ("includes_are_those_of_the_table", includes_are_those_of_the_table),
-                        ("deciding_and_applying_use_the_analysis_alone", deciding_and_applying_use_the_analysis_alone),
-                        ("a_difference_from_the_table_is_found", a_difference_from_the_table_is_found)]))

@@ -1,18 +1,14 @@
-#!/usr/bin/python3
 """The generated models are valid and repeatable, and ONNX Runtime accepts them at batch 1 and 3."""
-# suite: timeout=600
 
 import pathlib
-import sys
 import tempfile
 
 import numpy as np
+import pytest
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from models import catalog, hostile_models
-from oracle.oracle import Oracle, OracleError
-from suite import check, check_equal, run
+from oracle.oracle import OracleError
 
 # bert_base is bert_tiny with larger extents; its 440 MB, and those of others, would only cost time.
 SPECS = [catalog.REDUCED.get(name, name) for name in catalog.MODELS if name != "bert_base"] + [
@@ -28,7 +24,16 @@ NOT_REFUSED_BY_ORT = {
     "groups_that_do_not_divide", "reshape_to_other_count", "million_nodes"}
 
 
-def is_runnable(oracle, spec):
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """The folder with all models that must be rejected."""
+    folder = tmp_path_factory.mktemp("hostile")
+    hostile_models.write(folder)
+    return folder
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_is_runnable(oracle, spec):
     with tempfile.TemporaryDirectory() as folder:
         written = catalog.write(spec, folder)
         session = oracle.load(written["model"])
@@ -47,7 +52,8 @@ def is_runnable(oracle, spec):
         session.close()
 
 
-def is_repeatable(spec):
+@pytest.mark.parametrize("spec", ("resnet18", "bert_tiny", "mlp"))
+def test_is_repeatable(spec):
     with tempfile.TemporaryDirectory() as folder:
         first = catalog.write(spec, folder + "/a")
         second = catalog.write(spec, folder + "/b")
@@ -56,17 +62,17 @@ def is_repeatable(spec):
             check(pathlib.Path(one).read_bytes() == pathlib.Path(other).read_bytes(), f"{one} differs between two runs")
 
 
-def fixed_batch():
+def test_fixed_batch():
     model = catalog.build("tiny", 3)
     check_equal([d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim], [3, 8], "shape of x")
 
 
-def seeds_differ():
+def test_seeds_differ():
     first, second = (catalog.build(f"tiny:seed={seed}").SerializeToString() for seed in (1, 2))
     check(first != second, "two seeds give one model")
 
 
-def unknown_names_are_refused():
+def test_unknown_names_are_refused():
     for spec, word in (("resnet19", "resnet18"), ("conv:depth=3", "cin"), ("gemm:m=x", "m=x")):
         try:
             catalog.build(spec)
@@ -76,25 +82,10 @@ def unknown_names_are_refused():
             raise AssertionError(f"{spec} was accepted")
 
 
-def hostile_is_refused(oracle, path):
+@pytest.mark.parametrize("name", [entry.name for entry in hostile_models.TABLE if entry.name not in NOT_REFUSED_BY_ORT])
+def test_hostile_is_refused(oracle, hostile, name):
     try:
-        oracle.load(path).close()
+        oracle.load(hostile / f"{name}.onnx").close()
     except OracleError:
         return
     raise AssertionError("ONNX Runtime loads it: the generator does not do what it says")
-
-
-def main():
-    with Oracle() as oracle, tempfile.TemporaryDirectory() as folder:
-        rows = hostile_models.write(folder)
-        cases = [(f"runnable/{spec}", lambda s=spec: is_runnable(oracle, s)) for spec in SPECS]
-        cases += [(f"repeatable/{spec}", lambda s=spec: is_repeatable(s)) for spec in ("resnet18", "bert_tiny", "mlp")]
-        cases += [("fixed_batch", fixed_batch), ("seeds_differ", seeds_differ),
-                  ("unknown_names_are_refused", unknown_names_are_refused)]
-        cases += [(f"hostile/{row['name']}", lambda f=row["file"]: hostile_is_refused(oracle, f"{folder}/{f}"))
-                  for row in rows if row["name"] not in NOT_REFUSED_BY_ORT]
-        return run("generators", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

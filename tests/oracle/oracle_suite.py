@@ -1,23 +1,17 @@
-#!/usr/bin/python3
 """Arrays are unchanged on the way to ONNX Runtime and back, and the comparison finds differences."""
-# suite: timeout=300
 
 import json
-import pathlib
 import subprocess
-import sys
-import tempfile
 
 import numpy as np
+import pytest
 from onnx import helper
 from onnx.mapping import NP_TYPE_TO_TENSOR_TYPE
 
-sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
-
+from checks import check, check_equal
 from models import catalog
 from models.builder import seeded
-from oracle.oracle import FOLDER, Oracle, OracleError, difference
-from suite import check, check_equal, run
+from oracle.oracle import FOLDER, OracleError, difference
 
 DTYPES = ["f4", "f8", "f2", "i8", "u8", "i4", "u4", "i2", "u2", "i1", "u1", "?"]
 
@@ -33,7 +27,13 @@ def identity(path, dtype, shape):
     path.write_bytes(made.SerializeToString())
 
 
-def round_trip(oracle, folder, dtype, shape):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("oracle")
+
+
+@pytest.mark.parametrize("dtype, shape", [*((dtype, [2, 3, 5]) for dtype in DTYPES), ("f4", []), ("f4", [0, 3])], ids=str)
+def test_round_trip(oracle, folder, dtype, shape):
     path = folder / "identity.onnx"
     identity(path, dtype, shape)
     array = seeded("oracle", dtype).integers(0, 256, shape).astype(dtype)
@@ -43,7 +43,7 @@ def round_trip(oracle, folder, dtype, shape):
     check(np.array_equal(outputs["y"], array), "values differ")
 
 
-def gemm_is_right(oracle, folder):
+def test_gemm_is_right(oracle, folder):
     written = catalog.write("gemm:bias=0", folder, input_batches=(3,))
     with np.load(written["inputs"][3]) as stored:
         x = stored["x"]
@@ -53,7 +53,7 @@ def gemm_is_right(oracle, folder):
     check(relative < 1e-6, f"relative difference to NumPy in f64 is {relative}")
 
 
-def errors_are_answered(oracle, folder):
+def test_errors_are_answered(oracle, folder):
     path = folder / "broken.onnx"
     path.write_bytes(b"broken")
     for request, word in (({"op": "load", "model": str(path)}, "Protobuf"), ({"op": "dance"}, "dance"),
@@ -66,7 +66,7 @@ def errors_are_answered(oracle, folder):
             raise AssertionError(f"{request} succeeded")
 
 
-def command_line(folder):
+def test_command_line(folder):
     written = catalog.write("mlp", folder, input_batches=(3,))
     done = subprocess.run([FOLDER / "run.mjs", written["model"], "--input", written["inputs"][3], "--output",
                            folder / "out", "--repeat", "5", "--json"], capture_output=True, text=True, check=True)
@@ -76,7 +76,7 @@ def command_line(folder):
     check_equal(np.load(folder / "out" / "y.npy").shape, (3, 10), "shape of the written output")
 
 
-def compare_command(folder):
+def test_compare_command(folder):
     base = np.array([1.0, -4.0, 2.0], np.float32)
     wrong_shape, within, beyond = base[None], base + np.float32(0.0003), base + np.float32(0.0005)
     np.savez(folder / "base.npz", y=base)
@@ -91,29 +91,10 @@ def compare_command(folder):
     check_equal(done.returncode, 1, "exit code for a missing array")
 
 
-def difference_of_special_values():
+def test_difference_of_special_values():
     check_equal(difference(np.array([np.inf, 1.0]), np.array([np.inf, 1.0])), (0.0, 0.0), "equal infinities")
     check_equal(difference(np.array([-np.inf, 1.0]), np.array([np.inf, 1.0]))[0], np.inf, "infinity of the other sign")
     check_equal(difference(np.array([np.nan]), np.array([1.0]))[0], np.inf, "NaN for a number")
     check_equal(difference(np.array([1.0]), np.array([np.nan]))[0], np.inf, "number for a NaN")
     check_equal(difference(np.array([2 ** 62]), np.array([2 ** 62 + 1]))[0], 1.0, "i64 beyond f64's precision")
     check_equal(difference(np.array([True, False]), np.array([True, True]))[0], 1.0, "booleans")
-
-
-def main():
-    with Oracle() as oracle, tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        cases = [(f"round_trip/{np.dtype(dtype)}", lambda d=dtype: round_trip(oracle, folder, d, [2, 3, 5]))
-                 for dtype in DTYPES]
-        cases += [("round_trip/scalar", lambda: round_trip(oracle, folder, "f4", [])),
-                  ("round_trip/empty", lambda: round_trip(oracle, folder, "f4", [0, 3])),
-                  ("gemm_is_right", lambda: gemm_is_right(oracle, folder)),
-                  ("errors_are_answered", lambda: errors_are_answered(oracle, folder)),
-                  ("command_line", lambda: command_line(folder)),
-                  ("compare_command", lambda: compare_command(folder)),
-                  ("difference_of_special_values", difference_of_special_values)]
-        return run("oracle", cases)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,12 @@
-#!/usr/bin/python3
 """One checkout finds in ccache what another compiled with a precompiled header (deploy/cmake/compile), and nothing else."""
-# suite: timeout=120
 
 import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1])]
-
-from suite import check_equal, run
+from checks import check_equal
 
 COMPILE = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "cmake" / "compile"
 
@@ -51,14 +46,14 @@ class Checkout:
         return int(counts["direct_cache_hit"]) + int(counts["preprocessed_cache_hit"])
 
 
-def checkouts_share():
+def test_checkouts_share():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         check_equal(Checkout(folder / "first").compile(), False, "the first checkout finds")
         check_equal(Checkout(folder / "another").compile(), True, "another checkout finds")
 
 
-def another_text_is_compiled():
+def test_another_text_is_compiled():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         Checkout(folder / "first").compile()
@@ -68,7 +63,7 @@ def another_text_is_compiled():
         check_equal(sums[0] == sums[1], False, "equal sums")
 
 
-def a_checkout_that_is_gone_is_not_asked():
+def test_a_checkout_that_is_gone_is_not_asked():
     with tempfile.TemporaryDirectory() as name:
         folder, place = pathlib.Path(name), pathlib.Path(name) / "checkout"
         (folder / "gone").mkdir()
@@ -81,8 +76,3 @@ def a_checkout_that_is_gone_is_not_asked():
         later = Checkout(place)
         (later.root / "source.cpp").write_text("int three() { return 3 * one(); }\n")  # whose result the cache lacks
         check_equal(later.compile(), False, "a later checkout finds")
-
-
-if __name__ == "__main__":
-    sys.exit(run("compile", [("checkouts_share", checkouts_share), ("another_text_is_compiled", another_text_is_compiled),
-                             ("a_checkout_that_is_gone_is_not_asked", a_checkout_that_is_gone_is_not_asked)]))

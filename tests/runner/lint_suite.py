@@ -1,6 +1,4 @@
-#!/usr/bin/python3
 """Lint fails on findings, reports files that it had no time for, and rechecks only what changed."""
-# suite: timeout=300
 
 import contextlib
 import io
@@ -8,15 +6,14 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import time
 import unittest.mock
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
+import pytest
 
 import clang_tidy
-from suite import Skip, check, check_equal, run
+from checks import check, check_equal
 
 CLEAN = {"shared.h": "inline int* empty() { return nullptr; }\n",
          "one.cpp": '#include "shared.h"\nint* one() { return empty(); }\n',
@@ -65,7 +62,7 @@ def checkout(**options):
         yield Checkout(f"{folder}/a", f"{folder}/store", **options)
 
 
-def findings_are_kept():
+def test_findings_are_kept():
     with checkout() as tree:
         tree.write("two.cpp", BAD_SOURCE)
         printed, outcome = tree.lint()
@@ -76,7 +73,7 @@ def findings_are_kept():
         check_equal(again, printed, "what the second run printed")
 
 
-def changes_are_linted():
+def test_changes_are_linted():
     with checkout() as tree:
         check_equal(tree.lint()[1], ([], 2, 0, 0), "first run")
         tree.write("shared.h", BAD_HEADER)
@@ -89,7 +86,7 @@ def changes_are_linted():
         check_equal(tree.lint()[1], ([], 2, 0, 0), "after an edit of the settings")
 
 
-def unbuilt_changes_are_not_kept():
+def test_unbuilt_changes_are_not_kept():
     """Before a build the includes of an edited file are unknown."""
     with checkout() as tree:
         tree.lint()
@@ -99,7 +96,7 @@ def unbuilt_changes_are_not_kept():
             check_equal(tree.lint(build=False)[1], ([], 1, 1, 0), "a run without a build")
 
 
-def edits_during_a_run_are_not_kept():
+def test_edits_during_a_run_are_not_kept():
     with checkout() as tree, unittest.mock.patch.object(clang_tidy, "_tidy", wraps=clang_tidy._tidy) as tidy:
         def edited_first(command, root, name):
             tree.write("two.cpp", BAD_SOURCE)
@@ -111,7 +108,7 @@ def edits_during_a_run_are_not_kept():
         check_equal(tree.lint()[1][:1], ([],), "the clean file after a finding in an edit of it")
 
 
-def checkouts_share_results():
+def test_checkouts_share_results():
     with checkout() as tree:
         tree.write("two.cpp", BAD_SOURCE)
         tree.lint()
@@ -120,14 +117,14 @@ def checkouts_share_results():
         check_equal(other.lint()[1], (["two.cpp"], 0, 2, 0), "the other checkout")
 
 
-def time_ends():
+def test_time_ends():
     with checkout() as tree:
         tree.write("two.cpp", BAD_SOURCE)
         check_equal(tree.lint(until=time.monotonic())[1], ([], 0, 0, 2), "a run without time")
         check_equal(tree.lint()[1], (["two.cpp"], 2, 0, 0), "a run with time after it")
 
 
-def crashes_are_not_kept():
+def test_crashes_are_not_kept():
     with checkout() as tree:
         for _ in range(2):
             printed, outcome = tree.lint(plugin="/nowhere.so")
@@ -135,11 +132,11 @@ def crashes_are_not_kept():
         check("nowhere.so" in printed, f"the reason is not named:\n{printed}")
 
 
-def plugin_sees_ours():
+def test_plugin_sees_ours():
     """The plugin leaves the source and its own headers to traverse, and nothing of a precompiled one."""
     plugin = pathlib.Path(os.environ["TESSERA_BUILD_DIR"]).resolve() / "lib" / "libtessera_lint_scope.so"
     if not plugin.exists():
-        raise Skip(f"{plugin.name} is built by tests/run --lint")
+        pytest.skip(f"{plugin.name} is built by tests/run --lint")
     with tempfile.TemporaryDirectory() as folder:
         flags = f"-include-pch {folder}/system.pch"
         (pathlib.Path(folder) / "system.h").write_text("inline int* theirs() { return 0; }\n")
@@ -152,9 +149,3 @@ def plugin_sees_ours():
         printed, outcome = tree.lint(plugin=plugin)
     check_equal(outcome, (["one.cpp", "two.cpp"], 2, 0, 0), "with the plugin")
     check_equal(printed.count("error:"), 2, f"findings in\n{printed}")
-
-
-if __name__ == "__main__":
-    sys.exit(run("lint", [(case.__name__, case) for case in (
-        findings_are_kept, changes_are_linted, unbuilt_changes_are_not_kept, edits_during_a_run_are_not_kept,
-        checkouts_share_results, time_ends, crashes_are_not_kept, plugin_sees_ours)]))

@@ -1,8 +1,7 @@
-"""Counts of test cases and their failures, read from GoogleTest, CTest, lit and our own suites."""
+"""Counts of test cases and their failures, read from GoogleTest, CTest, lit and pytest."""
 
 import dataclasses
 import json
-import re
 import xml.etree.ElementTree
 
 
@@ -102,27 +101,30 @@ def lit(path):
     return result
 
 
-def suite(name, output, returncode):
-    """Cases of a suite by its last line `name: N passed, N failed[, N skipped][, N reported]`; no case is a failure."""
-    result = Result()
-    lines = re.findall(r"^\S+: (\d+) passed, (\d+) failed(?:, (\d+) skipped)?(?:, (\d+) reported)?$", output, re.MULTILINE)
-    if not lines:
-        result.fail(f"{name} (no result line: crashed or timed out)", excerpt(output))
-        return result
-    result.passed, failed, result.skipped, reported = (int(number or 0) for number in lines[-1])
-
-    def told(word):
-        return [(f"{name}: {case.rstrip(':')}", "\n".join(detail.strip().splitlines()[:EXCERPT_LINES])) for case, detail in
-                re.findall(rf"^{word} (\S+)(.*?)(?=^(?:ok|FAILED|skipped|reported) |^\S+: \d+ passed)", output,
-                           re.MULTILINE | re.DOTALL)]
-    result.reports = [Report(*each) for each in told("reported")[:reported]]
-    named = told("FAILED")
-    for case, detail in named[:failed]:
-        result.fail(case, detail)
-    for number in range(len(named), failed):
-        result.fail(f"{name}: case {number + 1} of the failed, not named", excerpt(output))
-    if result.passed + failed == 0 and not result.skipped and not reported:
-        result.fail(f"{name} (ran no case)", excerpt(output))
-    elif returncode != 0 and failed == 0:
-        result.fail(f"{name} (exit code {returncode} though no case failed)", excerpt(output))
-    return result
+def pytest(junit):
+    """(cases of a pytest run, {suite: (its cases, seconds)}). An expected failure is a finding that fails nothing."""
+    total, by_suite = Result(), {}
+    for case in xml.etree.ElementTree.parse(junit).getroot().iter("testcase"):
+        file, test = case.get("file"), case.get("name")
+        if not test:  # it was running when pytest was interrupted
+            continue
+        if not file:  # a crash has the file in its name, and a suite that cannot be imported is a module
+            file, _, test = test.rpartition("::")
+            file = file or test
+        name, result = f"tests/{file}::{test}", Result()
+        bad = next((child for child in case if child.tag in ("failure", "error")), None)
+        skipped = case.find("skipped")
+        if bad is not None:
+            said = "\n".join(filter(None, (bad.get("message"), bad.text)))
+            result.fail(name, "\n".join(said.strip().splitlines()[:EXCERPT_LINES]))
+        elif skipped is None:
+            result.passed = 1
+        elif skipped.get("type") == "pytest.xfail":
+            result.reports.append(Report(name, skipped.get("message", "")))
+        else:
+            result.skipped = 1
+        suite = file.removesuffix("_suite.py")
+        before, seconds = by_suite.get(suite, (Result(), 0))
+        by_suite[suite] = (before + result, seconds + float(case.get("time", 0)))
+        total += result
+    return total, by_suite

@@ -1,23 +1,19 @@
-#!/usr/bin/python3
 """The test command counts all cases: failures, crashes and suites that end early are never lost."""
-# suite: timeout=60
 
 import contextlib
 import io
 import json
 import os
 import pathlib
-import sys
+import subprocess
 import tempfile
 import time
-
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1])]
 
 import results
 import steps
 import turns
+from checks import check, check_equal
 from process import run_logged
-from suite import check, check_equal, run
 
 
 def counts(result):
@@ -30,7 +26,7 @@ def gtest_report(path, outcomes):
     path.write_text(json.dumps({"testsuites": [{"name": "Suite", "testsuite": cases}]}))
 
 
-def ctest_counts_cases():
+def test_ctest_counts_cases():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         gtest_report(folder / "a_test.json", ["pass", "pass", "fail", "skip"])
@@ -46,7 +42,7 @@ def ctest_counts_cases():
                 [("Suite.case2", "file.cpp:1\nExpected: 1"), ("crashed_test", "one\ntwo"), ("leaky_test", "")], "failures")
 
 
-def lit_counts_tests():
+def test_lit_counts_tests():
     with tempfile.TemporaryDirectory() as name:
         path = pathlib.Path(name) / "lit.json"
         path.write_text(json.dumps({"tests": [{"name": code, "code": code, "output": f"said {code}"} for code in
@@ -57,25 +53,47 @@ def lit_counts_tests():
                 [f"FAILED {code}\n    said {code}" for code in ("FAIL", "XPASS", "TIMEOUT", "UNRESOLVED")], "failures")
 
 
-def suite_lines():
-    for output, code, expected in (
-            ("ok a\nmine: 3 passed, 0 failed\n", 0, (3, 0, 0)),
-            ("FAILED b: reason\nmine: 3 passed, 1 failed, 2 skipped\n", 1, (3, 1, 2)),
-            ("FAILED b: reason\nmine: 3 passed, 2 failed\n", 1, (3, 2, 0)),  # one of them without a name
-            ("ok a\nTraceback\n", 1, (0, 1, 0)),
-            ("mine: 3 passed, 0 failed\n", 139, (3, 1, 0)),
-            ("reported b: found\nmine: 3 passed, 0 failed, 1 reported\n", 0, (3, 0, 0)),
-            ("reported b: found\nmine: 0 passed, 0 failed, 1 reported\n", 0, (0, 0, 0)),
-            ("mine: 0 passed, 0 failed\n", 0, (0, 1, 0))):
-        result = results.suite("mine", output, code)
-        check_equal(counts(result), expected, f"counts of {output!r}")
-        check_equal(len(result.failures), result.failed, "number of named failures")
-    check_equal(str(results.suite("mine", "FAILED b: reason\nmore\nok c\nmine: 1 passed, 1 failed\n", 1).failures[0]),
-                "FAILED mine: b\n    reason\n    more", "a failure in the summary")
-    told = results.suite("mine", "reported b: found\nrepeat it\nFAILED c: bad\nmine: 1 passed, 1 failed, 1 skipped, 1 reported\n", 1)
-    check_equal(counts(told + results.Result()), (1, 1, 1), "counts with a report")
-    check_equal([str(each) for each in (told + results.Result()).reports], ["reported mine: b\n    found\n    repeat it"], "reports")
-    check_equal([each.name for each in told.failures], ["mine: c"], "failures with a report")
+SUITE = """
+import os
+import pytest
+
+@pytest.fixture(params=("starts", "fails"))
+def service(request):
+    assert request.param == "starts", "no service"
+
+def test_passes(service): pass
+def test_fails(): assert 1 == 2, "a reason"
+def test_is_left_out(): pytest.skip("not here")
+def test_is_reported(): pytest.xfail("found, repeat it")
+"""
+
+
+def pytest_of(folder, text, *arguments):
+    """The result of tests/run for this suite, and what pytest printed."""
+    (folder / "e2e").mkdir(parents=True)
+    (folder / "pytest.ini").write_text(f"[pytest]\npython_files = *_suite.py\njunit_family = xunit1\npythonpath = {steps.ROOT}/tests\n")
+    (folder / "conftest.py").write_text("from crashed_tests import pytest_handlecrashitem\n")
+    (folder / "e2e" / "some_suite.py").write_text(text)
+    done = subprocess.run(["/usr/bin/python3", "-m", "pytest", f"--junitxml={folder}/some.xml", *arguments, folder], capture_output=True, text=True, check=False)
+    return results.pytest(folder / "some.xml"), done.stdout
+
+
+def test_pytest_counts_cases(tmp_path):
+    for number, arguments in enumerate(((), ("-n", "2", "--dist", "loadfile"))):
+        (result, by_suite), said = pytest_of(tmp_path / f"{number}", SUITE, *arguments)
+        check_equal(counts(result), (1, 2, 1), f"passed, failed, skipped of\n{said}")
+        check_equal(sorted(each.name for each in result.failures),
+                    ["tests/e2e/some_suite.py::test_fails", "tests/e2e/some_suite.py::test_passes[fails]"], "failures")
+        check("a reason" in "".join(map(str, result.failures)) and "no service" in "".join(map(str, result.failures)), "reasons")
+        check_equal([(each.name, each.detail) for each in result.reports], [("tests/e2e/some_suite.py::test_is_reported", "found, repeat it")], "reports")
+        check_equal([(name, counts(cases)) for name, (cases, _) in by_suite.items()], [("e2e/some", (1, 2, 1))], "suites")
+
+
+def test_crashes_and_broken_suites_fail(tmp_path):
+    for name, text, arguments in (("crash", "import os\ndef test_crashes(): os.abort()\ndef test_next(): pass\n", ("-n", "2", "--dist", "loadfile")),
+                                  ("syntax", "def test_(:\n", ()), ("import", "import nothing_of_this_name\n", ())):
+        (result, _), said = pytest_of(tmp_path / name, text, *arguments)
+        check_equal(counts(result), (int(name == "crash"), 1, 0), f"{name}: {said}")
 
 
 def lives(pid):
@@ -87,17 +105,17 @@ def lives(pid):
     return stat.rsplit(")", 1)[1].split()[0] != "Z"
 
 
-def nothing_survives():
+def test_nothing_survives():
     with tempfile.TemporaryDirectory() as name:
         log = pathlib.Path(name) / "log"
-        returncode, output = run_logged(["bash", "-c", "sleep 1000 & echo $!; wait"], log, 1, cwd=name)
+        returncode, output = run_logged(["bash", "-c", "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; wait"], log, 1, cwd=name)
         check_equal(returncode, 124, "exit code after the timeout")
         check("timed out" in log.read_text(), "the log does not say that it timed out")
-        child = int(output.split()[0])
+        children = [int(word) for word in output.split()[:2]]
         give_up = time.monotonic() + 30  # a killed process dies when it is next scheduled
-        while lives(child) and time.monotonic() < give_up:
+        while any(map(lives, children)) and time.monotonic() < give_up:
             time.sleep(0.01)
-        check(not lives(child), f"process {child} still runs")
+        check(not any(map(lives, children)), f"one of the processes {children} still runs")
 
 
 @contextlib.contextmanager
@@ -124,7 +142,7 @@ def turn_of(cmake, ctest, seconds, within=None, preset="pretended"):
             os.environ["PATH"], turns.GROUPS, turns.TURN_S = before
 
 
-def a_turn_that_ran_out_of_time_fails_nothing():
+def test_a_turn_that_ran_out_of_time_fails_nothing():
     report = """while [ "$1" != --output-junit ]; do shift; done
                 echo '<testsuite><testcase name="a_test" status="STATUS"/></testsuite>' > "$2" """
     builds_for_ever, builds_not = ('[ "$1" = --build ] && %s; exit 0' % end for end in ("exec sleep 100", "exit 1"))
@@ -143,14 +161,14 @@ def a_turn_that_ran_out_of_time_fails_nothing():
             check_equal(len(result.failures), failed, "failures")
 
 
-def a_turn_takes_what_the_run_has_left():
+def test_a_turn_takes_what_the_run_has_left():
     for seconds, within, left in ((100, 1, 1), (1, 100, 1), (100, -5, 0)):
         with turn_of("exec sleep 100", "exit 0", seconds, within) as result:
             check_equal((result.failed, [each.name for each in result.reports]), (0, [f"some: no time was left of {left} s"]),
                         f"{seconds} s of a turn, {within} s of the run")
 
 
-def a_limited_turn_builds_nothing_and_hides_what_the_host_has():
+def test_a_limited_turn_builds_nothing_and_hides_what_the_host_has():
     ctest = """while [ "$1" != --output-junit ]; do shift; done
                case ",$TESSERA_HOST_FEATURES," in *avx512*) exit 1;; *,avx2,*) status=run;; *) status=fail;; esac
                echo "<testsuite><testcase name='a_test' status='$status'/></testsuite>" > "$2" """
@@ -160,18 +178,8 @@ def a_limited_turn_builds_nothing_and_hides_what_the_host_has():
         check_equal((result.failed, len(result.reports)), (0, 1), "one that had no time")
 
 
-def every_turn_names_what_there_is():
+def test_every_turn_names_what_there_is():
     for name, group in turns.GROUPS.items():
         check(group.tests or group.suites, f"{name} is empty")
         for suite in group.suites:
             check(steps.suite_path(suite).exists(), f"{name}: there is no suite {suite}")
-
-
-if __name__ == "__main__":
-    sys.exit(run("results", [("ctest_counts_cases", ctest_counts_cases), ("lit_counts_tests", lit_counts_tests),
-                             ("suite_lines", suite_lines), ("nothing_survives", nothing_survives),
-                             ("a_turn_that_ran_out_of_time_fails_nothing", a_turn_that_ran_out_of_time_fails_nothing),
-                             ("a_turn_takes_what_the_run_has_left", a_turn_takes_what_the_run_has_left),
-                             ("a_limited_turn_builds_nothing_and_hides_what_the_host_has",
-                              a_limited_turn_builds_nothing_and_hides_what_the_host_has),
-                             ("every_turn_names_what_there_is", every_turn_names_what_there_is)]))

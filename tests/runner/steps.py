@@ -5,7 +5,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 from typing import Callable
 
 import clang_tidy
@@ -15,6 +14,7 @@ from process import run_logged
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINT_PLUGIN = "tessera_lint_scope"  # tests/lint
 LIT = "/usr/lib/llvm-22/bin/lit"
+PYTEST_NO_TESTS = 5  # exit code if the markers select nothing
 SUITE_FOLDERS = ("models", "oracle", "runner", "conformance", "e2e", "faults", "fuzz", "lint")
 
 
@@ -146,46 +146,37 @@ def lit_tests(context):
     return _reported(results.lit(report)) if report.exists() else _lost("lit", context.logs / "lit.log")
 
 
-def _declared(path):
-    """The settings in a suite's line `# suite: slow timeout=600` (or large), all optional."""
-    match = re.search(r"^# suite:(.*)$", path.read_text(), re.MULTILINE)
-    words = match.group(1).split() if match else []
-    size = next((word for word in words if word in ("slow", "large")), "")
-    return size, next((int(w[8:]) for w in words if w.startswith("timeout=")), 300)
-
-
 def suite_path(name):
     """The path of "folder/stem"."""
     return ROOT / "tests" / f"{name}_suite.py"
 
 
-def declared_timeout(name):
-    return _declared(suite_path(name))[1]
-
-
-def suite_log(context, name, mark=""):
-    return context.logs / f"{name.replace('/', '-')}_suite{mark}.log"
-
-
 def suites(context):
-    """suites (Python)"""
-    total = results.Result()
-    for folder in SUITE_FOLDERS:
-        for path in sorted((ROOT / "tests" / folder).glob("*_suite.py")):
-            name = f"{folder}/{path.stem.removesuffix('_suite')}"
-            size, timeout = _declared(path)
-            if context.selected(name) and (not size or size in context.sizes):
-                total += suite(context, name, timeout)
-    return total
+    """suites (Python, through pytest)"""
+    names = [f"{folder}/{path.stem.removesuffix('_suite')}" for folder in SUITE_FOLDERS
+             for path in sorted((ROOT / "tests" / folder).glob("*_suite.py"))]
+    names = [name for name in names if context.selected(name)]
+    left_out = [f"not {size}" for size in ("slow", "large") if size not in context.sizes]
+    return (pytest(context, names, "suites", " and ".join(["not alone", *left_out]), context.jobs)
+            + pytest(context, names, "suites-alone", " and ".join(["alone", *left_out]), 1))
 
 
-def suite(context, name, timeout=None, env=None, mark=""):
-    """Runs one suite, given as folder/name; `mark` distinguishes several runs of one suite."""
-    path, log = suite_path(name), suite_log(context, name, mark)
-    start = time.monotonic()
-    returncode, output = run_logged(["/usr/bin/python3", str(path)], log, timeout or declared_timeout(name), cwd=ROOT,
-                                    env={"TESSERA_BUILD_DIR": str(context.build), **(env or {})})
-    result = _reported(results.suite(f"{name}{mark}", output, returncode))
-    seconds = time.monotonic() - start
-    print(f"   {name}: {result} ({seconds:.0f} s)" + (f", see {log}" if result.failed else ""), flush=True)
-    return result
+def pytest(context, names, log, markers, jobs, env=None, timeout=7200):
+    """Runs these suites, given as folder/name, in `jobs` processes; one suite stays in one process."""
+    if not names:
+        return results.Result()
+    junit = context.logs / f"{log}.xml"
+    junit.unlink(missing_ok=True)
+    parallel = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
+    returncode, _ = run_logged(["/usr/bin/python3", "-m", "pytest", "-q", *parallel, "-m", markers, f"--junitxml={junit}",
+                                "--continue-on-collection-errors", "--durations=10", *map(str, map(suite_path, names))],
+                               context.logs / f"{log}.log", timeout, ROOT, {"TESSERA_BUILD_DIR": str(context.build), **(env or {})},
+                               show=True)
+    if not junit.exists():
+        return _lost(log, context.logs / f"{log}.log")
+    result, by_suite = results.pytest(junit)
+    for name, (cases, seconds) in by_suite.items():
+        print(f"   {name}: {cases} ({seconds:.0f} s)", flush=True)
+    if returncode not in (0, 1, PYTEST_NO_TESTS):
+        result.fail(f"{log}: pytest ended with {returncode}, see {context.logs / log}.log")
+    return _reported(result)

@@ -4,7 +4,7 @@ import dataclasses
 
 from fuzz.cases import model, plan, targets
 from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
-from suite import check
+from checks import check
 
 
 def shortest(trial, reference, kind, finding):

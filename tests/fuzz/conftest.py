@@ -1,0 +1,27 @@
+"""Fixtures of suites that compare random operators with the oracles."""
+
+import pytest
+
+from fuzz.cases import targets
+from fuzz.cases.builder import Builder
+from fuzz.cases.reference import Reference
+
+
+@pytest.fixture(scope="module")
+def reference():
+    with Reference() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def builder():
+    with Builder() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """Values of --target that this machine runs."""
+    found = targets.here(tmp_path_factory.mktemp("targets"))
+    print(f"targets {' '.join(map(targets.name_of, found))}")
+    return found
