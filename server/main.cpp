@@ -30,7 +30,10 @@
 #include "server/program/options.h"
 #include "server/server.h"
 #include "storage/backup.h"
+#include "storage/blobs_place.h"
+#include "storage/cached_blob_store.h"
 #include "storage/file_lock.h"
+#include "storage/open_objects.h"
 #include "storage/postgres_store.h"
 #include "storage/sqlite_store.h"
 
@@ -130,8 +133,8 @@ absl::StatusOr<std::unique_ptr<storage::Store>> openStore(const Flags& flags, co
     TESSERA_ASSIGN_OR_RETURN(lock, storage::FileLock::take((data / "tessera.db.lock").string()));
     // The rows say which blobs exist, so a collection would delete the files of another store's blobs.
     if (fs::exists(data / "tessera.db")) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          flags.data_dir, " belongs to the database tessera.db in it; give --store another --data-dir"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(flags.data_dir, " belongs to the database tessera.db in it; give --store another --data-dir"));
     }
     TESSERA_ASSIGN_OR_RETURN(auto store, storage::openPostgresStore(flags.store, {.on_commit = on_commit}));
     TESSERA_RETURN_IF_ERROR(announce(data / kStoreMark, "postgresql"));
@@ -146,6 +149,31 @@ absl::StatusOr<std::unique_ptr<storage::Store>> openStore(const Flags& flags, co
   // A worker gives up after a lease without an answer, so waiting for another program's lock must be shorter.
   options.busy = std::min(options.busy, std::chrono::milliseconds(static_cast<int64_t>(flags.lease_s * 1000 / 4)));
   return storage::openSqliteStore((data / "tessera.db").string(), options);
+}
+
+/// The blobs, in the data folder or in an object store. FAILED_PRECONDITION if the data folder only caches the blobs of
+/// an object store that the flags do not name.
+absl::StatusOr<std::unique_ptr<storage::BlobStore>> openBlobs(const Flags& flags,
+                                                              const storage::BlobStoreOptions& options) {
+  const std::string folder = (fs::path(flags.data_dir) / "blobs").string();
+  if (!flags.blobs.empty()) {
+    std::error_code error;
+    if (fs::equivalent(flags.blobs, folder, error)) {
+      return absl::InvalidArgumentError("--blobs: this is the folder of the local copies; name another folder");
+    }
+    // An unmounted file system would look like one that lost all its objects.
+    TESSERA_ASSIGN_OR_RETURN(const std::string known, storage::readBlobsPlace(folder, storage::systemFiles()));
+    TESSERA_ASSIGN_OR_RETURN(auto objects, storage::openObjects(flags.blobs, !known.empty()));
+    spdlog::info("blobs are in {}", objects->placeOf(""));
+    return storage::openCachedBlobStore(folder, std::move(objects),
+                                        {options, static_cast<int64_t>(flags.blob_cache_bytes)});
+  }
+  TESSERA_ASSIGN_OR_RETURN(const std::string place, storage::readBlobsPlace(folder, storage::systemFiles()));
+  if (!place.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the blobs of this data folder are in ", place, "; start with --blobs and that place"));
+  }
+  return storage::openBlobStore(folder, options);
 }
 
 /// `exit_code`: of main, if this fails.
@@ -174,7 +202,7 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);
   blob_options.rows = store.get();
-  TESSERA_ASSIGN_OR_RETURN(auto blobs, storage::openBlobStore((data / "blobs").string(), blob_options));
+  TESSERA_ASSIGN_OR_RETURN(const auto blobs, openBlobs(flags, blob_options));
   const fs::path address_file = data / "tesserad.addr";
   std::error_code error;
   fs::remove(address_file, error);

@@ -199,6 +199,14 @@ class FileBlobStore : public BlobStore {
     });
   }
 
+  absl::StatusOr<std::vector<std::string>> findAbsent(const std::vector<std::string>& sha256s) override {
+    std::vector<std::string> absent;
+    for (const std::string& sha256 : sha256s) {
+      if (absl::IsNotFound(size(sha256).status())) absent.push_back(sha256);
+    }
+    return absent;
+  }
+
   absl::StatusOr<std::vector<std::string>> damaged() override {
     absl::StatusOr<std::vector<std::string>> names = folder_->damaged();
     if (names.ok()) std::erase_if(*names, [this](const std::string& sha256) { return rows_.size(sha256).ok(); });

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ namespace tessera::storage {
 
 class FileSystem;
 class Store;
+struct ObjectRequests;
 
 /// Content-addressed blobs: large ones are files below one folder, small ones rows of the database. Thread-safe.
 ///
@@ -111,6 +113,15 @@ class BlobStore {
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) = 0;
   /// Blobs that were found damaged and moved aside, and not uploaded again since.
   virtual absl::StatusOr<std::vector<std::string>> damaged() = 0;
+  /// Of these blobs, sorted by name, those whose bytes are missing. Looks for the bytes themselves; contains() may rely
+  /// on the rows.
+  virtual absl::StatusOr<std::vector<std::string>> findAbsent(const std::vector<std::string>& sha256s) = 0;
+  /// Reads a whole blob to verify its digest, as get() does, and passes the bytes to `sink`. Reads the durable copy,
+  /// not a cached one.
+  virtual absl::Status verify(const std::string& sha256,
+                              const std::function<absl::Status(std::string_view chunk)>& sink) {
+    return get(sha256, 0, 0, sink);
+  }
   /// Removes partial files that were unused for their lifetime, and returns their number.
   virtual absl::StatusOr<int> removeStalePartials() = 0;
 
@@ -118,6 +129,14 @@ class BlobStore {
   virtual absl::Status checkWritable() = 0;
   /// Free disk space for blobs, in bytes.
   virtual absl::StatusOr<int64_t> freeBytes() = 0;
+
+  /// Use of an object store, since this process began.
+  struct RemoteStats {
+    const ObjectRequests* requests;  ///< owned by this object
+    int64_t cache_hits = 0, cache_misses = 0, cache_evictions = 0, cache_bytes = 0;
+  };
+  /// Nothing if the blobs are not in an object store.
+  virtual std::optional<RemoteStats> remoteStats() { return std::nullopt; }
 };
 
 struct BlobStoreOptions {

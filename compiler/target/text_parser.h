@@ -7,6 +7,6 @@
 namespace tessera::compiler {
 
 /// parseTargetText that also fills `tree`, if given, with the positions of all fields.
-absl::StatusOr<v1::Target> parseTargetText(const std::string& text, google::protobuf::TextFormat::ParseInfoTree* tree);
+absl::StatusOr<v1::Target> parseTargetText(const std::string& given, google::protobuf::TextFormat::ParseInfoTree* tree);
 
 }  // namespace tessera::compiler

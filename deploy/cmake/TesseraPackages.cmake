@@ -1,6 +1,7 @@
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED)
+find_package(CURL REQUIRED)              # blobs in S3
 find_package(Protobuf REQUIRED)          # module mode: Debian ships no config file
 find_package(gRPC CONFIG REQUIRED)
 find_package(absl CONFIG REQUIRED)

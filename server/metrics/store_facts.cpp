@@ -17,6 +17,7 @@
 #include "proto/support/status_macros.h"
 #include "server/metrics/metrics.h"
 #include "server/queue/step.h"
+#include "storage/objects/object_store.h"
 
 namespace tessera::server {
 namespace {
@@ -214,6 +215,36 @@ double residentBytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
+/// Requests to the object store and use of the local copies.
+void addObjectStore(const storage::BlobStore::RemoteStats& remote, std::vector<MetricFamily>& families) {
+  const storage::ObjectRequests& sent = *remote.requests;
+  MetricFamily requests = gauge("tessera_object_store_requests_total", "Requests to the object store, by method.");
+  requests.type = MetricType::Counter;
+  add(requests, static_cast<double>(sent.gets), {{"method", "get"}});
+  add(requests, static_cast<double>(sent.puts), {{"method", "put"}});
+  add(requests, static_cast<double>(sent.heads), {{"method", "head"}});
+  add(requests, static_cast<double>(sent.lists), {{"method", "list"}});
+  add(requests, static_cast<double>(sent.deletes), {{"method", "delete"}});
+  families.push_back(std::move(requests));
+  MetricFamily bytes = gauge("tessera_object_store_bytes_total", "Bytes of objects, by direction.");
+  bytes.type = MetricType::Counter;
+  add(bytes, static_cast<double>(sent.bytes_sent), {{"direction", "sent"}});
+  add(bytes, static_cast<double>(sent.bytes_received), {{"direction", "received"}});
+  families.push_back(std::move(bytes));
+  families.push_back(single("tessera_object_store_retries_total", "Requests that repeated a failed one.",
+                            static_cast<double>(sent.retries), MetricType::Counter));
+  families.push_back(single("tessera_object_store_failures_total", "Calls that failed although they were repeated.",
+                            static_cast<double>(sent.failures), MetricType::Counter));
+  families.push_back(single("tessera_blob_cache_hits_total", "Reads of blobs from a local copy.",
+                            static_cast<double>(remote.cache_hits), MetricType::Counter));
+  families.push_back(single("tessera_blob_cache_misses_total", "Reads of blobs that needed the object store.",
+                            static_cast<double>(remote.cache_misses), MetricType::Counter));
+  families.push_back(single("tessera_blob_cache_evictions_total", "Local copies deleted to make room.",
+                            static_cast<double>(remote.cache_evictions), MetricType::Counter));
+  families.push_back(
+      single("tessera_blob_cache_bytes", "Bytes of the local copies.", static_cast<double>(remote.cache_bytes)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
@@ -233,6 +264,9 @@ absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
   families.push_back(
       single("tessera_blobs", "Stored blobs, as of at most a minute ago.", static_cast<double>(totals_.blobs)));
   families.push_back(single("tessera_blob_bytes", "Bytes of all stored blobs.", static_cast<double>(totals_.bytes)));
+  if (const auto remote = blobs_.remoteStats()) {
+    addObjectStore(*remote, families);
+  }
   TESSERA_ASSIGN_OR_RETURN(const int64_t free, blobs_.freeBytes());
   families.push_back(
       single("tessera_disk_free_bytes", "Free bytes of the disk with the blobs.", static_cast<double>(free)));

@@ -21,7 +21,9 @@ CLI::Validator serverName() {
 
 CLI::Validator postgresUri() {
   return {[](const std::string& store) -> std::string {
-            return storage::isPostgresUri(store) ? "" : "accepted: postgresql://HOST/DATABASE; found " + store;
+            return storage::isPostgresUri(store)
+                       ? ""
+                       : "accepted: postgresql://HOST/DATABASE";  // not echoed: it may hold a password
           },
           "URI"};
 }
@@ -145,9 +147,18 @@ void addFlags(CLI::App& app, Flags& flags) {
   app.add_option("--max-blob-bytes", flags.max_blob_bytes, "Largest blob, e.g. 16GiB")
       ->transform(CLI::AsSizeValue(false))
       ->capture_default_str();
+  auto* blobs =
+      app.add_option("--blobs", flags.blobs,
+                     "Keep blobs in an object store that other machines reach: s3://BUCKET[/PREFIX]?endpoint=URL"
+                     "[&region=NAME], or the absolute path of a shared folder; default: in the data folder");
+  app.add_option("--blob-cache", flags.blob_cache_bytes,
+                 "With --blobs: limit of the local copies in the data folder; the least recently read are deleted")
+      ->transform(CLI::AsSizeValue(false))
+      ->capture_default_str();
   app.add_option("--blob-quota", flags.blob_quota_bytes,
                  "Limit of all blobs together, e.g. 100GiB; further uploads are rejected; 0: no limit")
       ->transform(CLI::AsSizeValue(false))
+      ->excludes(blobs)
       ->capture_default_str();
   app.add_option("--disk-reserve", flags.disk_reserve_bytes,
                  "Disk space that blobs leave free for the database, e.g. 1GiB; 0: none")

@@ -16,6 +16,7 @@
 #include "proto/support/worker_exit.h"
 #include "server/access/exposure.h"
 #include "server/gateway/connection.h"
+#include "storage/open_objects.h"
 
 namespace tessera::server {
 namespace {
@@ -93,6 +94,15 @@ absl::StatusOr<ServerOptions> serverOptions(const Flags& flags) {
   options.web_hosts = flags.web_hosts;
   options.private_listen = privateAddress(flags.data_dir);
   TESSERA_ASSIGN_OR_RETURN(options.tls, tlsOf(flags));
+  if (!flags.blobs.empty()) {
+    if (const absl::Status place = storage::checkObjectsPlace(flags.blobs); !place.ok()) {
+      return absl::Status(place.code(), absl::StrCat("--blobs: ", place.message()));
+    }
+  } else if (!flags.store.empty()) {
+    // Another server on this database would find no file of this server's blobs, and mark them as lost.
+    return absl::InvalidArgumentError(
+        "--store: say with --blobs where the blobs are, in a folder that servers share or in s3://BUCKET");
+  }
   options.metrics_listen = flags.metrics_listen;
   const Exposure exposure{flags.listen,         flags.worker_listen,     flags.web_listen,
                           flags.metrics_listen, options.tls.has_value(), flags.insecure};

@@ -338,7 +338,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
     if (stopping_) {
       return absl::CancelledError("the server stops");
     }
-    std::vector<Victim> lost;
+    std::vector<std::pair<Victim, int64_t>> lost;  // with the time of use at which each was marked
     TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       lost.clear();
       for (size_t i = first; i < std::min(victims.size(), first + kBlobBatch); ++i) {
@@ -349,25 +349,41 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
         if (used.ok() && *used >= used_before_us) {
           continue;  // used since the snapshot
         }
+        if (!used.ok()) {
+          // A file without a row gets one, so that a server that is about to rely on it can touch that row.
+          v1::Digest digest;
+          digest.set_sha256(victims[i].id);
+          digest.set_size_bytes(victims[i].bytes);
+          TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, ""));
+        }
         TESSERA_RETURN_IF_ERROR(tx.markBlobLost(victims[i].id));
-        lost.push_back(victims[i]);
+        TESSERA_ASSIGN_OR_RETURN(const int64_t marked_us, tx.lastUse(Kind::kBlob, victims[i].id));
+        lost.emplace_back(victims[i], marked_us);
       }
       return absl::OkStatus();
     }));
     int64_t count = 0, bytes = 0;
     TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       count = bytes = 0;
-      for (const Victim& victim : lost) {
+      for (const auto& [victim, marked_us] : lost) {
         TESSERA_ASSIGN_OR_RETURN(const bool sent_again, tx.hasBlob(victim.id));
-        if (sent_again) {
-          continue;
+        const auto used = tx.lastUse(Kind::kBlob, victim.id);
+        if (!used.ok() && !absl::IsNotFound(used.status())) {
+          return used.status();
         }
-        const absl::Status removed = blobs_.remove(victim.id);
+        if (sent_again || !used.ok() || *used != marked_us) {
+          continue;  // needed again, or deleted, since the mark
+        }
+        // The row first: on a store with several writers this waits for a server that touches it, or makes that server
+        // wait, before the bytes are gone.
+        const absl::Status removed = store_.transact([&, id = victim.id](storage::Transaction& nested) -> absl::Status {
+          TESSERA_RETURN_IF_ERROR(nested.erase(Kind::kBlob, id));
+          return blobs_.remove(id);
+        });
         if (absl::IsAborted(removed)) {
           continue;  // being uploaded again
         }
         TESSERA_RETURN_IF_ERROR(removed);
-        TESSERA_RETURN_IF_ERROR(tx.erase(Kind::kBlob, victim.id));
         ++count;
         bytes += victim.bytes;
       }
@@ -498,7 +514,7 @@ absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
       return absl::CancelledError("the server stops");
     }
     if (read_blobs) {
-      const absl::Status whole = blobs_.get(digest.sha256(), 0, 0, [](std::string_view) { return absl::OkStatus(); });
+      const absl::Status whole = blobs_.verify(digest.sha256(), [](std::string_view) { return absl::OkStatus(); });
       if (!whole.ok() && !absl::IsNotFound(whole)) {
         problem(std::string(whole.message()));
       }

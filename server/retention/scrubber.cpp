@@ -1,5 +1,7 @@
 #include "server/retention/scrubber.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,6 +12,9 @@
 
 namespace tessera::server {
 namespace {
+
+/// Blobs per call of BlobStore::findAbsent.
+constexpr ptrdiff_t kNamesAtOnce = 1000;
 
 absl::Status stopped() { return absl::CancelledError("the server stops"); }
 
@@ -23,28 +28,31 @@ void Scrubber::tell(const std::string& sha256, const std::string& why, Found& fo
 }
 
 absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
-  std::vector<std::string> gone;
+  std::vector<std::string> names;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) {
     return reader.forEach(storage::Kind::kBlob, [&](const storage::Stored& stored) -> absl::Status {
       if (!wait(0)) {
         return stopped();
       }
-      if (!absl::IsNotFound(blobs_.size(stored.id).status())) {
-        return absl::OkStatus();
-      }
-      TESSERA_ASSIGN_OR_RETURN(const bool there, reader.hasBlob(stored.id));
-      if (there) {
-        gone.push_back(stored.id);
-      }
+      names.push_back(stored.id);
       return absl::OkStatus();
     });
   }));
-  for (const std::string& sha256 : gone) {
-    // Checked again: a collection may have deleted it meanwhile.
-    TESSERA_ASSIGN_OR_RETURN(const bool lost, noteLoss(store_, blobs_, sha256));
-    if (lost) {
-      tell(sha256, absl::StrCat("the file of blob ", sha256, " is gone; upload it again"), found);
+  std::ranges::sort(names);
+  for (auto first = names.begin(); first != names.end();) {
+    if (!wait(0)) {
+      return stopped();
     }
+    const auto end = first + std::min<ptrdiff_t>(kNamesAtOnce, names.end() - first);
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> gone, blobs_.findAbsent({first, end}));
+    for (const std::string& sha256 : gone) {
+      // Checked again: a collection may have deleted it meanwhile.
+      TESSERA_ASSIGN_OR_RETURN(const bool lost, noteLoss(store_, blobs_, sha256));
+      if (lost) {
+        tell(sha256, absl::StrCat("the file of blob ", sha256, " is gone; upload it again"), found);
+      }
+    }
+    first = end;
   }
   return absl::OkStatus();
 }
@@ -58,7 +66,7 @@ absl::StatusOr<Scrubber::Found> Scrubber::pass(const Wait& wait) {
   };
   TESSERA_RETURN_IF_ERROR(blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t) -> absl::Status {
     bool cancelled = false;
-    absl::Status whole = blobs_.get(sha256, 0, 0, [&](std::string_view chunk) {
+    absl::Status whole = blobs_.verify(sha256, [&](std::string_view chunk) {
       const absl::Status paused = pause(static_cast<int64_t>(chunk.size()));
       cancelled = !paused.ok();
       return paused;

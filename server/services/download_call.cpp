@@ -95,7 +95,11 @@ absl::Status DownloadCall::recordLoss(const absl::Status& status) {
   const std::string& sha256 = request_.sha256();
   if (absl::IsDataLoss(status)) {
     // BlobStore sets a damaged blob aside when it is read to the end.
-    (void)blobs_.get(sha256, 0, 0, [](std::string_view) { return absl::OkStatus(); });
+    const absl::Status again = blobs_.get(sha256, 0, 0, [](std::string_view) { return absl::OkStatus(); });
+    if (again.ok() || absl::IsUnavailable(again)) {
+      return absl::UnavailableError(
+          absl::StrCat("a cached copy of blob ", sha256, " was damaged and has been replaced; download it again"));
+    }
   } else if (!absl::IsNotFound(status)) {
     return status;
   }

@@ -29,7 +29,7 @@ FILES = {
     "python3-tessera": {"usr/lib/python3/dist-packages/tessera/__init__.py",
                         "usr/lib/python3/dist-packages/tessera/_native/tessera-describe-host"},
 }
-NEEDED = {"tessera-server": {"tessera-worker", "libpq5", "libsqlite3-0", "libssl3"}, "tessera-worker": {"libmlir-22", "libllvm22", "libseccomp2"},
+NEEDED = {"tessera-server": {"tessera-worker", "libcurl4", "libpq5", "libsqlite3-0", "libssl3"}, "tessera-worker": {"libmlir-22", "libllvm22", "libseccomp2"},
           "tessera-cli": {"libgrpc++1.51", "libzip4"}, "libtessera-rt-dev": {"libtessera-rt0"},
           "python3-tessera": {"python3", "python3-grpcio", "python3-numpy", "python3-protobuf"}}
 EXPECTED_OF_LINTIAN = {
