@@ -5,7 +5,7 @@
 namespace tessera::storage {
 namespace {
 
-std::string projectOf(const std::string& name) {
+std::string projectOfName(const std::string& name) {
   const size_t dot = name.find('.');
   return dot == std::string::npos ? std::string() : name.substr(dot + 1);
 }
@@ -52,14 +52,14 @@ int64_t SpaceAccounting::uploadBytesOf(const std::string& project, const std::st
   const std::lock_guard lock(mutex_);
   const auto found = by_project_.find(project);
   const int64_t all = found == by_project_.end() ? 0 : found->second;
-  return projectOf(but_name) == project ? all - lockedOf(but_name) : all;
+  return projectOfName(but_name) == project ? all - lockedOf(but_name) : all;
 }
 
 void SpaceAccounting::lockedLeave(const std::string& name, int64_t bytes) {
   const int64_t more = bytes - lockedOf(name);
   unfinished_ += more;
   add(by_name_, name, more);
-  add(by_project_, projectOf(name), more);
+  add(by_project_, projectOfName(name), more);
 }
 
 int64_t SpaceAccounting::lockedOf(const std::string& name) const {
