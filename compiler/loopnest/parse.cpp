@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compiler/loopnest/body.h"
+#include "compiler/loopnest/text_reader.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::loopnest {
@@ -23,13 +24,11 @@ constexpr Assignment kAssignments[] = {
 constexpr Assignment kReductions[] = {
     {"sum", Combine::kSum}, {"prod", Combine::kProduct}, {"max", Combine::kMaximum}, {"min", Combine::kMinimum}};
 
-bool continuesName(char c) { return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '#'; }
-
 /// Reads one statement and appends it to a nest.
-class StatementReader {
+class StatementReader : private TextReader {
  public:
   StatementReader(std::string_view text, Nest& nest, std::vector<std::string>& loops)
-      : text_(text), nest_(nest), loops_(loops), first_(nest.accesses.size()) {}
+      : TextReader(text, "_.#", 16), nest_(nest), loops_(loops), first_(nest.accesses.size()) {}
 
   absl::Status run() {
     TESSERA_RETURN_IF_ERROR(findAssignment());
@@ -228,37 +227,10 @@ class StatementReader {
     nest_.statements.push_back(std::move(statement_));
   }
 
-  void skipSpace() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-
-  bool take(char wanted) {
-    skipSpace();
-    if (at_ >= text_.size() || text_[at_] != wanted) return false;
-    ++at_;
-    return true;
-  }
-
-  std::string_view word() {
-    skipSpace();
-    const size_t begin = at_;
-    while (at_ < text_.size() && continuesName(text_[at_])) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-
-  absl::Status fault(std::string_view accepted) {
-    skipSpace();
-    const std::string found =
-        at_ == text_.size() ? "the end" : absl::StrCat("'", absl::CHexEscape(std::string(text_.substr(at_, 16))), "'");
-    return absl::InvalidArgumentError(
-        absl::StrCat("column ", at_ + 1, ": found ", found, ", accepted is ", std::string(accepted)));
-  }
-
-  std::string_view text_;
   Nest& nest_;
   std::vector<std::string>& loops_;
   size_t first_;  ///< number of accesses of earlier statements
-  size_t at_ = 0, left_end_ = 0, right_begin_ = 0;
+  size_t left_end_ = 0, right_begin_ = 0;
   int depth_ = 0;
   Statement statement_;
   std::vector<std::vector<Value>> operands_;  ///< of each operation

@@ -1,10 +1,10 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/loopnest/subscript.h"
+#include "compiler/loopnest/text_reader.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::loopnest {
@@ -24,9 +24,12 @@ void dropZeros(std::vector<Term>& terms) {
 }
 
 /// A recursive-descent reader. Parentheses nest only as far as a digit needs, so the depth of calls is limited.
-class Reader {
+class Reader : private TextReader {
  public:
-  Reader(std::string_view text, std::vector<std::string>& names) : text_(text), names_(names) {}
+  using TextReader::fault;
+  using TextReader::take;
+
+  Reader(std::string_view text, std::vector<std::string>& names) : TextReader(text, "_.", 8), names_(names) {}
 
   absl::StatusOr<Subscript> sum(bool digits_accepted) {
     Subscript sum;
@@ -40,37 +43,12 @@ class Reader {
     return sum;
   }
 
-  bool take(char wanted) {
-    skipSpace();
-    if (at_ >= text_.size() || text_[at_] != wanted) return false;
-    ++at_;
-    return true;
-  }
-
   absl::Status expectEnd() {
     skipSpace();
     return at_ == text_.size() ? absl::OkStatus() : fault("'+', '-', '*' or the end");
   }
 
-  absl::Status fault(const char* accepted) {
-    skipSpace();
-    const std::string found =
-        at_ == text_.size() ? "the end" : absl::StrCat("'", absl::CHexEscape(std::string(text_.substr(at_, 8))), "'");
-    return absl::InvalidArgumentError(absl::StrCat("column ", at_ + 1, ": found ", found, ", accepted is ", accepted));
-  }
-
  private:
-  void skipSpace() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-
-  std::string_view word() {
-    skipSpace();
-    const size_t begin = at_;
-    while (at_ < text_.size() && (absl::ascii_isalnum(text_[at_]) || text_[at_] == '_' || text_[at_] == '.')) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-
   int loopOf(std::string_view name) {
     const auto found = std::ranges::find(names_, name);
     if (found != names_.end()) return static_cast<int>(found - names_.begin());
@@ -169,9 +147,7 @@ class Reader {
     return digit;
   }
 
-  std::string_view text_;
   std::vector<std::string>& names_;
-  size_t at_ = 0;
 };
 
 absl::Status tooLong(std::string_view text) {
