@@ -156,19 +156,18 @@ absl::StatusOr<std::unique_ptr<storage::Store>> openStore(const Flags& flags, co
 absl::StatusOr<std::unique_ptr<storage::BlobStore>> openBlobs(const Flags& flags,
                                                               const storage::BlobStoreOptions& options) {
   const std::string folder = (fs::path(flags.data_dir) / "blobs").string();
+  TESSERA_ASSIGN_OR_RETURN(const std::string place, storage::readBlobsPlace(folder, storage::systemFiles()));
   if (!flags.blobs.empty()) {
     std::error_code error;
     if (fs::equivalent(flags.blobs, folder, error)) {
       return absl::InvalidArgumentError("--blobs: this is the folder of the local copies; name another folder");
     }
     // An unmounted file system would look like one that lost all its objects.
-    TESSERA_ASSIGN_OR_RETURN(const std::string known, storage::readBlobsPlace(folder, storage::systemFiles()));
-    TESSERA_ASSIGN_OR_RETURN(auto objects, storage::openObjects(flags.blobs, !known.empty()));
+    TESSERA_ASSIGN_OR_RETURN(auto objects, storage::openObjects(flags.blobs, !place.empty()));
     spdlog::info("blobs are in {}", objects->placeOf(""));
     return storage::openCachedBlobStore(folder, std::move(objects),
                                         {options, static_cast<int64_t>(flags.blob_cache_bytes)});
   }
-  TESSERA_ASSIGN_OR_RETURN(const std::string place, storage::readBlobsPlace(folder, storage::systemFiles()));
   if (!place.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the blobs of this data folder are in ", place, "; start with --blobs and that place"));

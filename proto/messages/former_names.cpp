@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -76,6 +78,28 @@ std::string lowerCamelCase(std::string_view name) {
   return result;
 }
 
+struct Replacement {
+  std::string present;           ///< in the spelling of the former name
+  std::string_view field;        ///< the same, as in the schema
+  std::string_view parent = {};  ///< as FormerName::parent
+};
+
+/// By former name, in both spellings.
+const std::multimap<std::string, Replacement, std::less<>>& replacements() {
+  static const auto* const all = [] {
+    auto* const made = new std::multimap<std::string, Replacement, std::less<>>;
+    for (const FormerName& name : kFormerNames) {
+      made->emplace(name.former, Replacement{std::string(name.present), name.present, name.parent});
+      const std::string camel = lowerCamelCase(name.former);
+      if (camel != name.former) {
+        made->emplace(camel, Replacement{lowerCamelCase(name.present), name.present, name.parent});
+      }
+    }
+    return made;
+  }();
+  return *all;
+}
+
 /// Copies a message in text or JSON form and replaces names of fields. It follows nesting only as far as the names need
 /// it, and leaves the judgement of malformed input to the parser.
 class Replacer {
@@ -130,20 +154,21 @@ class Replacer {
 
   /// Copies what is between `begin` and `end`, a name if it is the name of a field, and on to `after`.
   void name(size_t begin, size_t end, size_t after, bool is_field) {
-    std::string_view found = std::string_view(text_).substr(begin, end - begin);
     if (is_field) {
-      bool replaced = false;
-      for (const FormerName& name : kFormerNames) {
-        if (!name.parent.empty() && (parents_.empty() || parents_.back() != name.parent)) continue;
-        const std::string camel = json_ ? lowerCamelCase(name.former) : std::string();
-        if (found != name.former && found != camel) continue;
-        result_ += found == name.former ? std::string(name.present) : lowerCamelCase(name.present);
-        field_ = name.present;
-        replaced = true;
-        break;
+      const std::string_view found = std::string_view(text_).substr(begin, end - begin);
+      at_ = begin;
+      field_ = presentName(found);
+      const auto [first, last] = replacements().equal_range(found);
+      const auto replacement = std::find_if(first, last, [&](const auto& entry) {
+        const std::string_view parent = entry.second.parent;
+        return parent.empty() || (!parents_.empty() && parents_.back() == parent);
+      });
+      // Text has the schema's spelling only.
+      if (replacement != last && (json_ || field_ == found)) {
+        result_ += replacement->second.present;
+        field_ = replacement->second.field;
+        at_ = end;
       }
-      at_ = replaced ? end : begin;
-      if (!replaced) field_ = presentName(found);
     }
     copy(after);
   }
