@@ -117,12 +117,12 @@ class PhaseCheck {
     for (const BlockCopy& copy : plan.copies) {
       for (size_t n = 0; n < copy.nests.size(); ++n) {
         SliceNumbers origins;
-        for (auto [at, moved] : llvm::enumerate(copy.moved)) {
+        for (auto [at, moved] : llvm::enumerate(copy.moving_loops)) {
           // A block that does not divide the loop leaves a shorter last one, for which there is a nest of its own:
-          // bit i of the nest's number tells whether loop i of `cut` is in its last block.
+          // bit i of the nest's number says whether loop i of partial_loops is in its last block.
           const int64_t whole = nest.extents[moved.loop] / moved.covered * moved.covered;
-          const auto* cut = llvm::find(copy.cut, at);
-          const bool in_last = cut != copy.cut.end() && (n >> (cut - copy.cut.begin()) & 1);
+          const auto* cut = llvm::find(copy.partial_loops, at);
+          const bool in_last = cut != copy.partial_loops.end() && (n >> (cut - copy.partial_loops.begin()) & 1);
           origins.emplace_back(in_last ? whole : 0, in_last ? whole : whole - moved.covered);
         }
         const std::string name = absl::StrCat(what, ", copy ", n, " of input ", copy.input);

@@ -145,7 +145,7 @@ llvm::SmallVector<tensor::InsertSliceOp> insertionsOf(mlir::Value result) {
 
 /// A concatenation of more parts than this is written part by part, because bufferization compares every insertion with
 /// every other one along all operations between them (minutes from 160 parts).
-constexpr size_t kMostInsertions = 16;
+constexpr size_t kMaxInsertions = 16;
 
 /// Converts tensor arguments to memref arguments, and each result to an additional argument in which its value is
 /// materialized. The attribute that says which argument a result may overwrite moves to that argument.
@@ -178,7 +178,7 @@ void passByMemory(mlir::func::FuncOp func) {
     inputs.push_back(memrefOf(result.getType()));
     mlir::Value target = entry.addArgument(inputs.back(), loc);
     const llvm::SmallVector<tensor::InsertSliceOp> parts = insertionsOf(result);
-    if (parts.size() <= kMostInsertions) {
+    if (parts.size() <= kMaxInsertions) {
       write(result, target);
       continue;
     }

@@ -97,20 +97,20 @@ void LoadedUnit::poison() {
   std::memset(scratch_.get(), 0xff, scratch_bytes_);
 }
 
-void LoadedUnit::run(const std::vector<void*>& operands, int pieces) {
-  for (int phase = 0; phase < phases(); ++phase) runPhase(phase, operands, pieces);
+void LoadedUnit::run(const std::vector<void*>& operands, int ranges) {
+  for (int phase = 0; phase < phases(); ++phase) runPhase(phase, operands, ranges);
 }
 
-void LoadedUnit::runPhase(int phase, const std::vector<void*>& operands, int pieces) {
+void LoadedUnit::runPhase(int phase, const std::vector<void*>& operands, int ranges) {
   const LoadedPhase& each = phases_[phase];
   // In reverse order: a grid point that depends on an earlier one gives a wrong result.
-  for (int piece = pieces - 1; piece >= 0; --piece) {
-    const int64_t lo = each.grid * piece / pieces, hi = each.grid * (piece + 1) / pieces;
+  for (int range = ranges - 1; range >= 0; --range) {
+    const int64_t lo = each.grid * range / ranges, hi = each.grid * (range + 1) / ranges;
     if (lo < hi) each.kernel(operands.data(), lo, hi, workspace_.get(), scratch_.get());
   }
 }
 
-std::string LoadedUnit::runGuarded(const std::vector<GuardedMemory>& operands, int pieces, GuardedMemory::End end) {
+std::string LoadedUnit::runGuarded(const std::vector<GuardedMemory>& operands, int ranges, GuardedMemory::End end) {
   GuardedMemory workspace, scratch;
   if (!workspace.allocate(workspace_bytes_, 64) || !scratch.allocate(scratch_bytes_, 64)) return "no guarded memory";
   workspace.place(end);
@@ -125,13 +125,13 @@ std::string LoadedUnit::runGuarded(const std::vector<GuardedMemory>& operands, i
   parts.push_back(&scratch);
   for (int phase = 0; phase < phases(); ++phase) {
     const LoadedPhase& each = phases_[phase];
-    for (int piece = pieces - 1; piece >= 0; --piece) {
+    for (int range = ranges - 1; range >= 0; --range) {
       RunningKernel kernel{"the unit",
                            each.symbol.c_str(),
                            0,
                            phase,
-                           each.grid * piece / pieces,
-                           each.grid * (piece + 1) / pieces,
+                           each.grid * range / ranges,
+                           each.grid * (range + 1) / ranges,
                            parts.data(),
                            static_cast<int32_t>(parts.size())};
       if (kernel.low == kernel.high) continue;

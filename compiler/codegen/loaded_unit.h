@@ -24,15 +24,16 @@ class LoadedUnit {
   static absl::StatusOr<std::unique_ptr<LoadedUnit>> load(const v1::BuiltObject& built, const v1::CodeForm& needs = {});
   ~LoadedUnit();
 
-  /// Runs all phases; the grid of each is cut into `pieces` ranges, which run last to first.
-  void run(const std::vector<void*>& operands, int pieces);
+  /// Runs all phases. Divides the grid of each into `ranges` ranges, and runs these from last to first.
+  void run(const std::vector<void*>& operands, int ranges);
 
-  /// The same between guard pages: workspace and scratch are guarded memory that touches `end`, as the operands should
-  /// be, and are poisoned. Returns "" or a sentence that names the phase that left its memory and the address.
-  std::string runGuarded(const std::vector<GuardedMemory>& operands, int pieces, GuardedMemory::End end);
+  /// Like run(), with memory between guard pages: workspace and scratch touch the guard page at `end`, and are
+  /// poisoned. The caller allocates the operands in the same way. Returns an empty string, or a sentence that names the
+  /// phase that left its memory, and the address.
+  std::string runGuarded(const std::vector<GuardedMemory>& operands, int ranges, GuardedMemory::End end);
 
   int phases() const { return static_cast<int>(phases_.size()); }
-  void runPhase(int phase, const std::vector<void*>& operands, int pieces);
+  void runPhase(int phase, const std::vector<void*>& operands, int ranges);
 
   /// Fills workspace and scratch with NaN, to reveal reads before writes.
   void poison();

@@ -125,9 +125,10 @@ absl::StatusOr<std::string> emitObject(mlir::ModuleOp module, const v1::CodeForm
     auto name = symbol.getName();
     if (!flags || !name) continue;
     if ((*flags & llvm::object::SymbolRef::SF_Undefined) && !name->empty())
-      return failureStatus(v1::Failure::INTERNAL,
-                           absl::StrCat("the object needs the symbol \"", name->str(),
-                                        "\", and objects must not need any library; lower the operation behind it"));
+      return failureStatus(
+          v1::Failure::INTERNAL,
+          absl::StrCat("the object needs the symbol \"", name->str(),
+                       "\", and objects must not need any library; lower the operation that calls it"));
   }
   return bytes;
 }

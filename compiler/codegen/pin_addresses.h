@@ -4,12 +4,12 @@
 
 namespace tessera::compiler::codegen {
 
-/// Computes an address from which many arithmetic operands are read at constant distances into a register of its own,
-/// instead of in every access.
+/// Keeps a shared address in a register. Where many arithmetic instructions read operands at constant distances from
+/// base + index, this computes the sum once, so that each instruction addresses register + constant.
 ///
-/// An x86 core keeps an instruction with a memory operand as one micro-operation, but splits it if its address has an
-/// index register. The multiply-adds of a product of one column of vectors, each of which reads an element, then run at
-/// two thirds of their rate. LLVM minimizes registers and therefore prefers the index wherever it sees the sum.
+/// The reason: an x86 core executes an instruction with a memory operand as one micro-operation, unless its address has
+/// an index register, which makes it two. Multiply-adds that each read one element then run at two thirds of their
+/// rate. LLVM minimizes the number of registers and would fold the index into every instruction.
 void pinAddresses(llvm::Function& function);
 
 }  // namespace tessera::compiler::codegen

@@ -11,14 +11,15 @@
 /// buffers they touch, which of them can share a nest, and which nests can run in one phase.
 namespace tessera::compiler::codegen {
 
-/// One top-level operation, or several fused in one nest, with the buffers it touches.
+/// One top-level operation, or several fused in one nest, with the buffers that it reads and writes.
 struct WorkItem {
   using Roots = llvm::SmallVector<mlir::Value>;
   std::optional<Nest> nest;  ///< nothing: not a loop nest over dense data (scf, memref)
   mlir::Operation* op = nullptr;
   Roots reads, writes;
-  std::vector<Nest> border;  ///< set when a fill has shrunk to a border: replaces `nest`
-  /// item that writes the interior of this border: it touches the same buffer, but disjoint boxes
+  /// For a fill whose interior another item overwrites: nests that fill the border only. They replace `nest`.
+  std::vector<Nest> border;
+  /// The item that writes that interior: it writes the same buffer, but disjoint boxes of it. -1: none.
   int disjoint_from = -1;
   bool removed = false;
   std::string cut;                         ///< see Phase::cut
@@ -48,13 +49,13 @@ struct FusionCandidate {
   int live_vectors = 0;        ///< of the fused body
   int live_in_reader = 0;      ///< of the reader's body alone
 
-  /// Whether only fusion makes the body need more registers than there are. A reader that spills by itself is not
-  /// improved by a nest of its own.
+  /// Whether the fused body needs more registers than there are, and more than the reader's body alone. A reader that
+  /// spills anyway gains nothing from separate nests.
   bool spills(int vector_registers) const { return live_vectors > vector_registers && live_vectors > live_in_reader; }
 };
 
-/// The candidate of item `producer`. Nothing if no reader can join it: their loops differ, the reader is several
-/// statements already, or an item between them depends on the order.
+/// Returns the candidate that fuses item `producer` with its first reader. Nothing if the loops of the two differ, if
+/// the reader already has several statements, or if an item between the two must stay between them.
 std::optional<FusionCandidate> fusionCandidate(llvm::ArrayRef<WorkItem> items, size_t producer);
 
 /// Replaces the producer and its reader by one item, at the reader's place.
@@ -64,8 +65,8 @@ void fuse(std::vector<WorkItem>& items, size_t producer, FusionCandidate candida
 /// value that only its own nest reads is not stored.
 void completeNests(std::vector<WorkItem>& items);
 
-/// Whether `item` may run in the phase of the items `phase` before it (not empty): nests must not depend on each other,
-/// and operations that are no nests run in a phase without nests.
+/// Whether `item` may run in the same phase as the earlier items `phase` (not empty). Nests of one phase must not
+/// depend on each other, and operations that are not nests do not share a phase with nests.
 bool mayShareAPhase(llvm::ArrayRef<WorkItem> items, llvm::ArrayRef<int> phase, int item);
 
 }  // namespace tessera::compiler::codegen

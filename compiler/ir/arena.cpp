@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 /// Largest number of overlapping pairs of buffers for which all orders are tried, since each order costs time per pair.
-constexpr int64_t kMostPairs = int64_t{1} << 22;
+constexpr int64_t kMaxPairs = int64_t{1} << 22;
 
 int64_t alignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -178,7 +178,7 @@ Arena packArena(const std::vector<Lifetime>& lifetimes, Packing packing) {
   if (lifetimes.empty()) return arena;
   arena.peak_live_bytes = peakLive(lifetimes);
   // Too many overlapping pairs: a faster placement, which may use more memory.
-  const auto neighbours = neighboursOf(lifetimes, kMostPairs);
+  const auto neighbours = neighboursOf(lifetimes, kMaxPairs);
   if (!neighbours) {
     Placement placement = placeInOrder(lifetimes);
     arena.bytes = placement.bytes;

@@ -61,7 +61,7 @@ template <typename SizeOf>
 std::optional<Fraction> evaluate(const std::vector<DimensionFormula::Step>& steps, const SizeOf& size_of) {
   using Kind = DimensionFormula::Kind;
   // An array on the stack: a run evaluates formulas and must not allocate.
-  std::array<Fraction, DimensionFormula::kMostDepth> stack;
+  std::array<Fraction, DimensionFormula::kMaxDepth> stack;
   size_t depth = 0;  // parse() checked the bound
   for (const DimensionFormula::Step& step : steps) {
     const bool pops = step.kind == Kind::kAdd || step.kind == Kind::kSubtract || step.kind == Kind::kMultiply;
@@ -124,7 +124,7 @@ class DimensionFormula::Parser {
     if (kind == Kind::kNumber || kind == Kind::kDimension) ++depth_;
     if (kind == Kind::kAdd || kind == Kind::kSubtract || kind == Kind::kMultiply) --depth_;
     steps_.push_back({kind, number});
-    return steps_.size() <= kMostSteps && depth_ <= kMostDepth;
+    return steps_.size() <= kMaxSteps && depth_ <= kMaxDepth;
   }
 
   bool sum(size_t nesting) {
@@ -150,7 +150,7 @@ class DimensionFormula::Parser {
     }
   }
   bool operand(size_t nesting) {
-    if (nesting == kMostDepth) return false;
+    if (nesting == kMaxDepth) return false;
     if (accept("(")) return sum(nesting + 1) && accept(")");
     // -x is 0 - x.
     if (accept("-")) return push(Kind::kNumber, 0) && operand(nesting + 1) && push(Kind::kSubtract);
@@ -188,7 +188,7 @@ class DimensionFormula::Parser {
 std::optional<DimensionFormula> DimensionFormula::parse(std::string_view name,
                                                         std::span<const std::string_view> names) {
   Parser parser(name, names);
-  if (names.size() > kMostNames || !parser.parse()) return std::nullopt;
+  if (names.size() > kMaxNames || !parser.parse()) return std::nullopt;
   DimensionFormula formula;
   formula.steps_ = parser.take();
   return formula;

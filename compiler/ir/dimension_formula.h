@@ -23,9 +23,9 @@ class DimensionFormula {
     Kind kind = Kind::kNumber;
     int64_t number = 0;  ///< or position among the names
   };
-  static constexpr size_t kMostSteps = 64;
-  static constexpr size_t kMostDepth = 16;    ///< of the stack
-  static constexpr size_t kMostNames = 1024;  ///< more names are not searched
+  static constexpr size_t kMaxSteps = 64;
+  static constexpr size_t kMaxDepth = 16;    ///< of the stack
+  static constexpr size_t kMaxNames = 1024;  ///< more names are not searched
 
   /// Parses `name`. Returns nothing if it is not a formula of other `names`, but a plain name.
   static std::optional<DimensionFormula> parse(std::string_view name, std::span<const std::string_view> names);

@@ -74,7 +74,7 @@ TEST(DimensionFormula, IsBoundedInItsLength) {
   const std::string nested = std::string(100'000, '(') + "N + 1";
   EXPECT_FALSE(parse(nested));
   EXPECT_FALSE(parse(std::string(100'000, '-') + "N"));
-  std::vector<std::string_view> names(DimensionFormula::kMostNames, "N");
+  std::vector<std::string_view> names(DimensionFormula::kMaxNames, "N");
   EXPECT_TRUE(DimensionFormula::parse("N + 1", names));
   names.emplace_back("M");
   EXPECT_FALSE(DimensionFormula::parse("N + 1", names));

@@ -34,14 +34,14 @@ class ExtentFunctions {
   /// Longer ranges are supported only for values equal to the size itself.
   static constexpr int64_t kLongest = 8192;
   /// Later dimensions are not analysed.
-  static constexpr int kMostDimensions = 31;
+  static constexpr int kMaxDimensions = 31;
 
   /// Sizes above `upto` are not evaluated.
   ExtentFunctions(const ImportedModel& model, mlir::func::FuncOp main, int64_t upto = INT64_MAX);
 
   int64_t most(int dimension) const { return -model_.dimensions[static_cast<size_t>(dimension)].size(); }
   bool isRange(int dimension) const { return model_.dimensions[static_cast<size_t>(dimension)].size() < -1; }
-  int dimensions() const { return std::min(static_cast<int>(model_.dimensions.size()), kMostDimensions); }
+  int dimensions() const { return std::min(static_cast<int>(model_.dimensions.size()), kMaxDimensions); }
 
   /// Returns the series of an integer of a body, or of a one-element tensor; nothing if anything else decides it.
   std::optional<ExtentFunction> of(mlir::Value value) { return of(value, kAll); }

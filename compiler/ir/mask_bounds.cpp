@@ -22,7 +22,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kRemovedBelow = -1e37, kKeptAbove = -1e32;
 /// Integers up to this magnitude are exact as double.
 constexpr double kExact = 9007199254740992.0;
-constexpr int64_t kLeastPiece = 64;  // whole register tiles of any chip
+constexpr int64_t kMinKeysPerGroup = 64;  // whole register tiles of any chip
 
 Bounds known(double value) { return std::isnan(value) ? Bounds{} : Bounds{value, value}; }
 
@@ -207,7 +207,7 @@ Masked maskedBy(const Bounds& scores) {
   return {.removed = scores.hi <= kRemovedBelow, .low = scores.hi > -kInfinity, .kept = scores.lo >= kKeptAbove};
 }
 
-Keys unmaskedKeys(int64_t keys, int64_t piece, llvm::function_ref<Masked(Keys)> mask) {
+Keys unmaskedKeys(int64_t keys, int64_t keys_per_group, llvm::function_ref<Masked(Keys)> mask) {
   Keys kept{0, keys};
   bool low = false;
   auto removes = [&](const Keys& part) {
@@ -215,21 +215,21 @@ Keys unmaskedKeys(int64_t keys, int64_t piece, llvm::function_ref<Masked(Keys)> 
     if (masked.removed) low |= masked.low;
     return masked.removed;
   };
-  while (kept.size() > piece) {
-    const int64_t at = (kept.hi - 1) / piece * piece;
+  while (kept.size() > keys_per_group) {
+    const int64_t at = (kept.hi - 1) / keys_per_group * keys_per_group;
     if (!removes({at, kept.hi})) break;
     kept.hi = at;
   }
-  while (kept.size() > piece && removes({kept.lo, kept.lo + piece})) kept.lo += piece;
+  while (kept.size() > keys_per_group && removes({kept.lo, kept.lo + keys_per_group})) kept.lo += keys_per_group;
   if (!low) return kept;
-  for (int64_t at = kept.lo; at < kept.hi; at += std::max<int64_t>(1, piece / 8))
+  for (int64_t at = kept.lo; at < kept.hi; at += std::max<int64_t>(1, keys_per_group / 8))
     if (mask({at, at + 1}).kept) return kept;
   return {0, keys};
 }
 
-int64_t keyPiece(int64_t keys, int64_t parts) {
-  const int64_t even = (keys + parts - 1) / parts;
-  return (even + kLeastPiece - 1) / kLeastPiece * kLeastPiece;
+int64_t keysPerGroup(int64_t keys, int64_t groups) {
+  const int64_t even = (keys + groups - 1) / groups;
+  return (even + kMinKeysPerGroup - 1) / kMinKeysPerGroup * kMinKeysPerGroup;
 }
 
 }  // namespace tessera::compiler

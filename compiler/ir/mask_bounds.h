@@ -40,14 +40,14 @@ struct Keys {
   int64_t size() const { return hi - lo; }
 };
 
-/// Returns keys [0, keys) without the first and last whole pieces of `piece` keys that `mask` removes; at least one
-/// piece remains. A row whose scores are all removed by a finite number is still normalized over them. So such pieces
-/// are dropped only where every row of the box keeps some key.
-Keys unmaskedKeys(int64_t keys, int64_t piece, llvm::function_ref<Masked(Keys)> mask);
+/// Returns keys [0, keys) without the first and last whole groups of `keys_per_group` keys that `mask` removes; at
+/// least one group remains. A mask that adds a finite number does not remove all keys of a row: softmax still
+/// normalizes over them. Such groups are therefore dropped only where every row of the box keeps some key.
+Keys unmaskedKeys(int64_t keys, int64_t keys_per_group, llvm::function_ref<Masked(Keys)> mask);
 
-/// Returns the size of the pieces in which keys are dropped where rows are whole: at most `parts` pieces, each of whole
+/// Returns the number of keys of one group for a softmax over whole rows: at most `groups` groups, each of whole
 /// register tiles.
-int64_t keyPiece(int64_t keys, int64_t parts);
-inline constexpr int64_t kMostKeyPieces = 8;
+int64_t keysPerGroup(int64_t keys, int64_t groups);
+inline constexpr int64_t kMaxKeyGroups = 8;
 
 }  // namespace tessera::compiler

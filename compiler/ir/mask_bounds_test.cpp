@@ -191,9 +191,9 @@ TEST(MaskBounds, BoxesHoldTheirPoints) {
 }
 
 TEST(MaskBounds, PiecesAreWholeTiles) {
-  EXPECT_EQ(keyPiece(2048, 8), 256);
-  EXPECT_EQ(keyPiece(197, 8), 64);
-  EXPECT_EQ(keyPiece(1024, 3), 384);
+  EXPECT_EQ(keysPerGroup(2048, 8), 256);
+  EXPECT_EQ(keysPerGroup(197, 8), 64);
+  EXPECT_EQ(keysPerGroup(1024, 3), 384);
 }
 
 }  // namespace

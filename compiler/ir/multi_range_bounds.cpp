@@ -12,8 +12,8 @@ namespace {
 
 namespace arith = mlir::arith;
 
-constexpr size_t kMostProducts = 32;
-constexpr int64_t kMostTimes = int64_t{1} << 40;
+constexpr size_t kMaxProducts = 32;
+constexpr int64_t kMaxTimes = int64_t{1} << 40;
 
 /// Converts to a sum; nothing for values that may be negative, or for a range too long for a table.
 std::optional<ExtentFunction> asSum(const ExtentFunction& series) {
@@ -23,7 +23,7 @@ std::optional<ExtentFunction> asSum(const ExtentFunction& series) {
   RangeTerm product;
   if (series.dimension >= 0) {
     product.factors[series.dimension] = series.at;
-  } else if (series.at[0] > kMostTimes) {
+  } else if (series.at[0] > kMaxTimes) {
     return std::nullopt;
   } else {
     product.times = series.at[0];
@@ -34,8 +34,8 @@ std::optional<ExtentFunction> asSum(const ExtentFunction& series) {
 std::optional<RangeTerm> multiplied(const RangeTerm& a, const RangeTerm& b) {
   RangeTerm result = a;
   // Limits all factors, so that later products fit the 128 bits of sumAt().
-  if (a.times != 0 && b.times > kMostTimes / a.times) return std::nullopt;
-  if (b.parts > kMostTimes / a.parts) return std::nullopt;
+  if (a.times != 0 && b.times > kMaxTimes / a.times) return std::nullopt;
+  if (b.parts > kMaxTimes / a.parts) return std::nullopt;
   result.times *= b.times;
   result.parts *= b.parts;
   const int64_t common = std::max<int64_t>(std::gcd(result.times, result.parts), 1);
@@ -45,7 +45,7 @@ std::optional<RangeTerm> multiplied(const RangeTerm& a, const RangeTerm& b) {
   for (const auto& [dimension, factor] : b.factors) {
     const auto [known, fresh] = result.factors.try_emplace(dimension, factor);
     for (size_t n = 0; !fresh && n < factor.size(); ++n) {
-      if (factor[n] != 0 && known->second[n] > kMostTimes / factor[n]) return std::nullopt;
+      if (factor[n] != 0 && known->second[n] > kMaxTimes / factor[n]) return std::nullopt;
       known->second[n] *= factor[n];
     }
   }
@@ -82,7 +82,7 @@ std::optional<ExtentFunction> sumOf(const ExtentFunction& a, const ExtentFunctio
   for (const RangeTerm& product : b.sum)
     // Products that are 0 add nothing.
     if (product.times != 0) result.sum.push_back(product);
-  return result.sum.size() > kMostProducts ? std::nullopt : std::optional(std::move(result));
+  return result.sum.size() > kMaxProducts ? std::nullopt : std::optional(std::move(result));
 }
 
 }  // namespace
@@ -135,7 +135,7 @@ std::optional<ExtentFunction> boundOverRanges(mlir::Operation* op, const ExtentF
       result.sum.push_back(*std::move(quotient));
     }
   }
-  return result.sum.empty() || result.sum.size() > kMostProducts ? std::nullopt : std::optional(std::move(result));
+  return result.sum.empty() || result.sum.size() > kMaxProducts ? std::nullopt : std::optional(std::move(result));
 }
 
 int64_t sumAt(const ExtentFunction& series, const std::map<int, int64_t>& counts) {

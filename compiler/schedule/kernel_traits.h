@@ -37,7 +37,7 @@ struct KernelTraits {
 };
 
 /// Largest number of block loops around the tiles of one dimension: one for each of three caches.
-inline constexpr int kMostBlockLevels = 3;
+inline constexpr int kMaxBlockLevels = 3;
 
 inline constexpr std::array<KernelTraits, 13> kKernels{{
     {.name = words::kScalar, .tile = KernelTraits::Tile::kNone},

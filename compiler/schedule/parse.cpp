@@ -14,8 +14,8 @@ namespace tessera::compiler {
 namespace {
 
 /// Deepest accepted nesting: hostile text must not exhaust the stack of code that walks the tree.
-constexpr int kMostDepth = 16;
-constexpr size_t kMostBytes = size_t{16} << 20;
+constexpr int kMaxDepth = 16;
+constexpr size_t kMaxBytes = size_t{16} << 20;
 
 /// The words of one line, consumed one by one.
 class Line {
@@ -344,8 +344,7 @@ class Parser {
     if (indent % 2 != 0 || depth > open_.size())
       return line.faultAhead("indented too far",
                              absl::StrCat("at most ", place_.indent + 2 * open_.size(), " blanks, two a level"));
-    if (depth > kMostDepth)
-      return line.faultAhead("nested too deeply", absl::StrCat("at most ", kMostDepth, " levels"));
+    if (depth > kMaxDepth) return line.faultAhead("nested too deeply", absl::StrCat("at most ", kMaxDepth, " levels"));
     open_.resize(depth);
     if (line.peek() == "stage") {
       line.take();
@@ -382,9 +381,9 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<v1::Schedule> parseSchedule(absl::string_view text, TextPlace place) {
-  if (text.size() > kMostBytes)
+  if (text.size() > kMaxBytes)
     return failureStatus(v1::Failure::INVALID_SCHEDULE,
-                         absl::StrCat("schedule: ", text.size(), " bytes, accepted: at most ", kMostBytes));
+                         absl::StrCat("schedule: ", text.size(), " bytes, accepted: at most ", kMaxBytes));
   return Parser(place).parse(text);
 }
 

@@ -18,9 +18,9 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr size_t kMostBytes = size_t{64} << 20;
-constexpr int kIndent = 2;         // of a tree below its workload
-constexpr size_t kMostFound = 80;  // bytes of the text that an error repeats
+constexpr size_t kMaxBytes = size_t{64} << 20;
+constexpr int kIndent = 2;        // of a tree below its workload
+constexpr size_t kMaxFound = 80;  // bytes of the text that an error repeats
 constexpr const char* kStatements =
     "choice KIND \"PLACE\" CHOICE [refused \"WHY\"] [for \"VARIANT\"], or workload HASH";
 
@@ -40,7 +40,7 @@ std::string quoted(const std::string& text) {
 
 absl::Status refuse(int line, size_t column, const std::string& message, const std::string& given,
                     const std::string& accepted) {
-  const std::string found = given.substr(0, kMostFound);
+  const std::string found = given.substr(0, kMaxFound);
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_SCHEDULE);
   failure.set_message(absl::StrCat("pins, line ", line, ", column ", column + 1, ": ", message, ": found \"", found,
@@ -156,9 +156,9 @@ std::string printPins(const v1::Pins& pins) {
 }
 
 absl::StatusOr<v1::Pins> parsePins(const std::string& text) {
-  if (text.size() > kMostBytes)
+  if (text.size() > kMaxBytes)
     return refuse(1, 0, "the text is too long", absl::StrCat(text.size(), " bytes"),
-                  absl::StrCat("at most ", kMostBytes, " bytes"));
+                  absl::StrCat("at most ", kMaxBytes, " bytes"));
   v1::Pins pins;
   std::set<std::tuple<std::string, std::string, std::string>> places;
   std::set<std::string> hashes;

@@ -34,7 +34,7 @@ inline constexpr std::string_view kScalar = "scalar", kElementwise = "elementwis
                                   kSharedPack = "shared-pack", kSequential = "sequential", kTiles = "tiles";
 
 /// Layouts of stages (v1::Stage.layout), the only unit of Sp loops on CPUs, and the names of the loops over strips,
-/// over blocks and over pieces of keys. "bypass" occurs in trees of dataflows only (compiler/cost).
+/// over blocks and over groups of keys. "bypass" occurs in trees of dataflows only (compiler/cost).
 inline constexpr std::string_view kPanels = "panels", kApart = "apart", kStrided = "strided", kBypass = "bypass",
                                   kCore = "core", kRows = "rows", kBlocks = "r0", kKeys = "keys";
 

@@ -31,8 +31,8 @@ absl::Status check(int result) {
   return absl::InternalError(absl::StrCat("the cost model (XGBoost): ", XGBGetLastError()));
 }
 
-/// The features in which the rows differ, or one feature if they do not: XGBoost would otherwise grow trees over all
-/// columns, most of which are constant among the trees of one workload.
+/// The features in which the rows differ, or one feature if they do not. Most features are constant among the trees of
+/// one workload, and XGBoost would spend time on them.
 std::vector<size_t> telling(const std::vector<const Features*>& rows) {
   std::vector<size_t> columns;
   for (size_t column = 0; column < featureCount(); ++column)

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kPopulation = 16;  // number of fastest points that have offspring
 constexpr size_t kTournament = 3;
 constexpr double kInherits = 0.3;  // share of offspring that take a step from the other parent
-constexpr size_t kMostSteps = 3;   // of a mutation
+constexpr size_t kMaxSteps = 3;    // of a mutation
 
 class Evolutionary final : public Search {
  public:
@@ -28,7 +28,7 @@ class Evolutionary final : public Search {
   std::optional<Candidate> proposeNonNeighbour() override {
     const size_t one = parent();
     if (points_.size() > 1 && share(random_) < kInherits) return inherit(one, parent());
-    const size_t steps = 1 + below(random_, kMostSteps);
+    const size_t steps = 1 + below(random_, kMaxSteps);
     if (steps == 1) return std::nullopt;  // a single step is a neighbour
     v1::Schedule tree = points_[one].schedule;
     for (size_t step = 0; step < steps; ++step) {

@@ -30,28 +30,28 @@ std::string badLoops(const v1::Tile& leaf, const Extents& extents) {
     const std::string& dimension = loop.dimension();
     const int64_t tile = tileAlong(kernel, dimension);
     const auto extent = extents.find({kernel.nest(), dimension});
-    if (loop.step() < 1 || loop.step() % tile != 0) return "a step is no multiple of the tile";
-    if (extent != extents.end() && loop.step() >= extent->second) return "a step is the whole loop, or more";
-    if (isReduction(dimension) && loop.step() <= tile) return "a sum is walked in blocks only";
+    if (loop.step() < 1 || loop.step() % tile != 0) return "a step is not a multiple of the tile";
+    if (extent != extents.end() && loop.step() >= extent->second) return "a step is as long as its loop, or longer";
+    if (isReduction(dimension) && loop.step() <= tile) return "a reduction loop around the tile is not a block";
     steps[dimension].push_back(loop.step());
     if (loop.unit().empty()) {
       in_grid = false;
     } else if (!in_grid || isReduction(dimension)) {
-      return "a spatial loop sums, or runs inside of one in time";
+      return "a spatial loop is a reduction, or is inside of a temporal loop";
     }
   }
   for (const auto& [dimension, sizes] : steps) {
     const int64_t tile = tileAlong(kernel, dimension);
-    if (sizes.size() > kMostBlockLevels + (isReduction(dimension) ? 0 : 1))
-      return "a loop has more levels than there may be";
-    if (!isReduction(dimension) && sizes.back() != tile) return "no loop goes over all tiles";
+    if (sizes.size() > kMaxBlockLevels + (isReduction(dimension) ? 0 : 1))
+      return "a loop has too many levels of blocks";
+    if (!isReduction(dimension) && sizes.back() != tile) return "no loop walks all tiles";
     for (size_t level = 0; level + 1 < sizes.size(); ++level)
       if (sizes[level] <= sizes[level + 1] || sizes[level] % sizes[level + 1] != 0)
-        return "blocks hold no several of what is inside of them";
+        return "a block is not a multiple of the level inside of it";
     // Partial sums of a block are kept in the output, which only products support.
     const bool may_block = traitsOf(kernel.variant()).streams && !kernel.reductions().empty();
     if (isReduction(dimension) && (!may_block || dimension != kernel.reductions(0)))
-      return "a sum is cut into blocks where it is a product's, and its outermost";
+      return "only the outermost reduction of a product is cut into blocks";
   }
   return "";
 }
@@ -63,12 +63,12 @@ std::string badStages(const v1::Tile& leaf) {
   for (const v1::Stage& stage : leaf.stages()) {
     if (!stage.within()) continue;
     if (stage.outside() < std::max(1, spatial) || stage.outside() > leaf.loops_size())
-      return "a copy within blocks stands outside of them";
+      return "a copy within blocks is placed outside of them";
     for (int at = 0; at < stage.outside(); ++at) {
       const v1::Loop& loop = leaf.loops(at);
       const bool walks = std::ranges::find(stage.order(), loop.dimension()) != stage.order().end();
       if (walks && loop.step() > 1 && loop.step() == tileAlong(leaf.kernel(), loop.dimension()))
-        return "tiles of a loop that the operand walks go round outside of its copy";
+        return "a loop over tiles that the operand walks is outside of its copy";
     }
   }
   return "";
@@ -78,9 +78,9 @@ std::string badFetch(const v1::Kernel& kernel) {
   const v1::Prefetch& fetch = kernel.prefetch();
   if (!kernel.has_prefetch()) return "";
   const KernelTraits& traits = traitsOf(kernel.variant());
-  if (!traits.fetches) return "only sums of vectors fetch anything";
-  if (fetch.rows() && kernel.reductions_size() < 2) return "rows are fetched an iteration of an outer sum ahead";
-  if (fetch.ahead() > 0 && !traits.prefetches_vectors) return "the kernel fetches no vectors ahead";
+  if (!traits.fetches) return "only reductions of vectors prefetch";
+  if (fetch.rows() && kernel.reductions_size() < 2) return "prefetching rows needs an outer reduction";
+  if (fetch.ahead() > 0 && !traits.prefetches_vectors) return "the kernel prefetches no vectors";
   return "";
 }
 
@@ -140,19 +140,20 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
   const v1::Kernel& kernel = leaf.kernel();
   const KernelTraits& traits = traitsOf(kernel.variant());
   if (traits.runs == KernelTraits::Runs::kOperations) return "";
-  if ((kernel.lanes() == 1) != kernel.vector_loop().empty()) return "one lane has no vector loop";
-  if (kernel.lanes() > 1 && vector_bits / kernel.lanes() < 8) return "a lane is less than a byte";
+  if ((kernel.lanes() == 1) != kernel.vector_loop().empty())
+    return "a kernel has a vector loop exactly if it has several lanes";
+  if (kernel.lanes() > 1 && vector_bits / kernel.lanes() < 8) return "a lane is narrower than a byte";
   int64_t inside = 1;
   for (const v1::Extent& extent : kernel.tile()) {
-    if (extent.size() < 2) return "a tile of one is not named";
+    if (extent.size() < 2) return "the tile lists a loop of one iteration";
     const auto known = extents_.find({kernel.nest(), extent.dimension()});
     if (!copies(kernel) && known != extents_.end() && extent.size() > known->second)
-      return "a tile is its loop at most";
+      return "a tile is longer than its loop";
     inside *= pointsAlong(kernel, extent);
     if (extent.dimension() == kernel.transposed() && extent.size() > kernel.lanes())
-      return "a square that is transposed has as many rows as a vector has lanes";
+      return "a transposed square has more rows than a vector has lanes";
   }
-  if (inside > kMostInTile) return "a tile is too large to be unrolled";
+  if (inside > kMaxInTile) return "a tile is too large to be unrolled";
   if (copies(kernel)) return "";
   if (traits.tile == KernelTraits::Tile::kNone && !kernel.tile().empty()) return "the kernel has no tile";
   const int64_t steps = kernel.reductions().empty() ? 1 : tileAlong(kernel, *kernel.reductions().rbegin());
@@ -166,16 +167,16 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
       if (key.first != kernel.nest() || isReduction(key.second)) continue;
       const bool walked =
           std::ranges::any_of(leaf.loops(), [&](const v1::Loop& loop) { return loop.dimension() == key.second; });
-      if (!walked && tileAlong(kernel, key.second) != extent) return "no loop goes over all tiles";
+      if (!walked && tileAlong(kernel, key.second) != extent) return "no loop walks all tiles";
     }
-  if (kernel.interleaved() && !canInterleave(kernel)) return "there are no points whose operations are interleaved";
+  if (kernel.interleaved() && !canInterleave(kernel)) return "there are not several points to interleave";
   for (const std::string& reason : {badLoops(leaf, extents_), badFetch(kernel), badStages(leaf)})
     if (!reason.empty()) return reason;
   return "";
 }
 
 std::string Legality::refusal(const v1::Schedule& schedule) const {
-  if (schedule.vector_bits() > most_vector_bits_) return "wider vectors than the chip's";
+  if (schedule.vector_bits() > most_vector_bits_) return "vectors are wider than the chip's";
   for (const v1::Tile* leaf : leavesOf(schedule))
     if (std::string reason = refusalOf(*leaf, schedule.vector_bits()); !reason.empty()) return reason;
   return "";

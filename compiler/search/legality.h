@@ -11,7 +11,7 @@
 namespace tessera::compiler::search {
 
 /// Limit of a tile's points times its steps. Code generation applies the same one, to bound the code's size.
-inline constexpr int64_t kMostInTile = 2048;
+inline constexpr int64_t kMaxInTile = 2048;
 
 /// Lengths of loops that a tree implies. If the leaf of a nest has no Loop along a parallel dimension, its tile covers
 /// the whole dimension, so the dimension's length is the tile's size. Dimensions with a Loop are longer than its step

@@ -370,23 +370,25 @@ TEST(Legality, SaysWhatCannotBeFollowed) {
   EXPECT_EQ(legality.refusal(schedule), "");
   const std::pair<const char*, const char*> bad[] = {
       {"vectors 1024\n[i1:Sp(core)/256 i0:Tp/2 i1:Tp/16] outer-product nest 0 vectors i1 x32 tile i0:2,i1:16 sums r2\n",
-       "wider vectors"},
+       "vectors are wider"},
       {"vectors 512\n[i0:Tp/2 i1:Tp/1024] outer-product nest 0 vectors i1 x16 tile i0:2,i1:1024 points i0,i1 sums r2\n",
        "registers"},
-      {"vectors 512\n[i0:Tp/2 i1:Tp/1024] elementwise nest 0 vectors i1 x16 tile i0:2,i1:1024\n", "the whole loop"},
+      {"vectors 512\n[i0:Tp/2 i1:Tp/1024] elementwise nest 0 vectors i1 x16 tile i0:2,i1:1024\n",
+       "as long as its loop"},
       {"vectors 512\n[i0:Tp/3 i1:Tp/16] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n", "multiple"},
-      {"vectors 512\n[i0:Tp/2] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n", "no loop goes over"},
+      {"vectors 512\n[i0:Tp/2] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n",
+       "no loop walks all tiles"},
       {"vectors 512\n[i0:Tp/2 i1:Sp(core)/16] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n",
        "spatial loop"},
       {"vectors 512\n[r2:Tp/1 i0:Tp/2 i1:Tp/16] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n",
-       "in blocks only"},
+       "is not a block"},
       {"vectors 512\n[r2:Tp/64 i0:Tp/2 i1:Tp/16] reduction nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n",
-       "where it is a product's"},
+       "only the outermost reduction"},
       {"vectors 512\n[i0:Tp/2 i1:Tp/16] sliding nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2\n", "2 steps"},
       {"vectors 512\n[i0:Tp/2 i1:Tp/16] outer-product nest 0 vectors i1 x16 tile i0:2,i1:16 sums r2 fetch rows\n",
-       "outer sum"},
+       "outer reduction"},
       {"vectors 512\n[i0:Tp/2 i1:Tp/16] elementwise nest 0 vectors i1 x16 tile i0:2,i1:16 fetch results\n",
-       "only sums"}};
+       "only reductions"}};
   for (const auto& [text, reason] : bad)
     EXPECT_NE(legality.refusal(parsed(text)).find(reason), std::string::npos) << text << legality.refusal(parsed(text));
 }

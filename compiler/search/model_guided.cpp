@@ -9,20 +9,20 @@
 namespace tessera::compiler::search {
 namespace {
 
-constexpr size_t kFirst = 6;         // examples before the model is used
-constexpr size_t kLearnEvery = 3;    // trials between fits
-constexpr size_t kFastest = 4;       // points whose neighbours, and their neighbours, are ranked
-constexpr size_t kFarther = 3;       // trees two steps away that are ranked as well
-constexpr double kAnywhere = 0.1;    // share of trials without the model
-constexpr double kFailed = -1.5;     // log speed assigned to trees that fail
-constexpr size_t kMostKnown = 4000;  // samples of other searches that are used; further ones are ignored
+constexpr size_t kFirst = 6;        // examples before the model is used
+constexpr size_t kLearnEvery = 3;   // trials between fits
+constexpr size_t kFastest = 4;      // points whose neighbours, and their neighbours, are ranked
+constexpr size_t kFarther = 3;      // trees two steps away that are ranked as well
+constexpr double kAnywhere = 0.1;   // share of trials without the model
+constexpr double kFailed = -1.5;    // log speed assigned to trees that fail
+constexpr size_t kMaxKnown = 4000;  // samples of other searches that are used; further ones are ignored
 
 class ModelGuided final : public Search {
  public:
   ModelGuided(const v1::Schedule& start, const SearchOptions& options) : Search(start, options) {
     examples_.push_back({points_[0].features, 0});
     for (const Sample& sample : options.known) {
-      if (examples_.size() > kMostKnown) break;
+      if (examples_.size() > kMaxKnown) break;
       if (sample.speed <= 0 && sample.try_first) continue;  // not compared yet
       examples_.push_back({featuresOf(sample.schedule), sample.speed > 0 ? std::log(sample.speed) : kFailed});
     }

@@ -229,7 +229,7 @@ bool addBlock(v1::Tile& leaf, const std::string& dimension, int64_t step) {
   auto& loops = *leaf.mutable_loops();
   const std::vector<int64_t> blocks = blocksAlong(leaf, dimension);
   const int64_t inner = blocks.empty() ? tileAlong(leaf.kernel(), dimension) : blocks[0];
-  if (blocks.size() == kMostBlockLevels || step <= inner || step % inner != 0) return false;
+  if (blocks.size() == kMaxBlockLevels || step <= inner || step % inner != 0) return false;
   // Before the loop's own levels and before all temporal loops, since spatial ones must be outermost.
   const auto walks = std::ranges::find(loops, dimension, &v1::Loop::dimension);
   const auto in_time = std::ranges::find_if(loops, [](const v1::Loop& loop) { return loop.unit().empty(); });

@@ -64,7 +64,7 @@ bool setBlock(v1::Tile& leaf, const std::string& dimension, size_t level, int64_
 void setBlocks(v1::Tile& leaf, const std::string& dimension, const std::vector<int64_t>& steps);
 /// Adds a block loop outside of the existing block loops of a dimension. If the dimension's outermost loop is spatial,
 /// the new loop is placed directly before it and has its unit; otherwise the new loop is the outermost temporal loop.
-/// False unless `step` is a larger multiple of the next inner step, or if there are kMostBlockLevels blocks already.
+/// False unless `step` is a larger multiple of the next inner step, or if there are kMaxBlockLevels blocks already.
 bool addBlock(v1::Tile& leaf, const std::string& dimension, int64_t step);
 
 /// Removes stage `index` of the leaf and the leaves that fill it.

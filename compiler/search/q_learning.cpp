@@ -19,10 +19,10 @@ constexpr int kStarts = 16;           // number drawn for a trial
 constexpr double kUnknownGain = 0.1;  // expected of an untried direction, so that it is tried early
 // share of the gain of its opposite that an untried direction is expected to lose, ...
 constexpr double kOppositeShare = 0.5;
-constexpr double kMostOpposite = 0.5;  // ... up to this
-constexpr double kMean = 2;            // weight of a direction's mean gain relative to the network, in trials
-constexpr double kAnywhere = 0.1;      // share of steps without the network
-constexpr double kMostReward = 2;      // bound, so that a lucky step does not dominate all others
+constexpr double kMaxOpposite = 0.5;  // ... up to this
+constexpr double kMean = 2;           // weight of a direction's mean gain relative to the network, in trials
+constexpr double kAnywhere = 0.1;     // share of steps without the network
+constexpr double kMaxReward = 2;      // bound, so that a lucky step does not dominate all others
 
 class QLearning final : public Search {
  public:
@@ -49,7 +49,7 @@ class QLearning final : public Search {
     const auto back = actions_.find(nameOf(direction.opposite()));
     const auto gain = back == actions_.end() ? gains_.end() : gains_.find(back->second);
     return kUnknownGain -
-           (gain == gains_.end() ? 0 : kOppositeShare * std::clamp(gain->second.mean, -kMostOpposite, kMostOpposite));
+           (gain == gains_.end() ? 0 : kOppositeShare * std::clamp(gain->second.mean, -kMaxOpposite, kMaxOpposite));
   }
 
   /// The largest expected gain of a step from a point.
@@ -84,7 +84,7 @@ class QLearning final : public Search {
     step.from = points_[candidate.start].features;
     step.to = featuresOf(candidate.schedule);
     step.action = actionOf(candidate.direction);
-    step.reward = std::min(reward, kMostReward);
+    step.reward = std::min(reward, kMaxReward);
     gains_[step.action].add(step.reward);
     // A step changes the available directions little: those of its start are used for its end, whose neighbours may
     // never be needed.

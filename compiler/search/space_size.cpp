@@ -22,14 +22,14 @@ double logFactorial(size_t count) { return std::lgamma(static_cast<double>(count
 double tilesAndBlocks(int64_t extent, bool blocks) {
   // number of ways to put further blocks around this step
   std::vector<double> around(static_cast<size_t>(extent) + 1, 1);
-  for (int level = 0; blocks && level < kMostBlockLevels; ++level) {
+  for (int level = 0; blocks && level < kMaxBlockLevels; ++level) {
     std::vector<double> more(around.size(), 1);
     for (int64_t step = 1; step < extent; ++step)
       for (int64_t block = 2 * step; block < extent; block += step) more[step] += around[block];
     around = std::move(more);
   }
   double choices = 0;
-  for (int64_t tile = 1; tile <= std::min(extent, kMostInTile); ++tile) choices += around[tile];
+  for (int64_t tile = 1; tile <= std::min(extent, kMaxInTile); ++tile) choices += around[tile];
   return choices;
 }
 

@@ -167,7 +167,7 @@ def test_suggestions_are_followed_where_they_can_be(service, oracle):
                      if each["kind"] == "schedule"]
         check_equal(sorted((each["place"], each["taken"]) for each in decisions), sorted([(changed, taken), *followed]), "what became of it")
         reasons = [each["reason"] for each in decisions if each["place"] == changed]
-        check(taken or "bits of a vector" in reasons[0], decisions)
+        check(taken or "width of a vector in bits" in reasons[0], decisions)
         matches(service, oracle, GEMM, 1, flags=("--suggest", file))
     # The same for choices: a place that does not exist is ignored, and the others are applied.
     nowhere = service.scratch("nowhere.txt")

@@ -14,10 +14,12 @@ namespace {
 // Two trees with the same code would be two points of a search: settings without effect are therefore errors.
 absl::Status checkEffects(const Nest& nest, const TilePlan& plan, const std::string& path) {
   if (std::string what = redundantSettings(nest, plan); !what.empty())
-    return scheduleFault(path, "a kernel fetches what there is nothing of", what, "a kernel without it");
+    return scheduleFault(path, "prefetch has no effect: the kernel never reads that operand", what,
+                         "a kernel without it");
   if (!hasCanonicalReductionOrder(nest, plan))
-    return scheduleFault(path, "no code shows the order of these sums", "one that the tile holds whole before another",
-                         "loops that go round before those that the tile holds whole");
+    return scheduleFault(path, "the order of these reduction loops has no effect on the code",
+                         "a loop that the tile covers entirely before another one",
+                         "loops with several steps before those that the tile covers entirely");
   return absl::OkStatus();
 }
 
@@ -56,7 +58,7 @@ absl::StatusOr<PhaseList> applySequence(const WorkloadAnalysis& workload) {
   PhaseList list = phasesOf(items, largestPhases(items));
   if (phasesShareValues(list)) return mergeIntoOnePhase(workload.func);
   if (llvm::all_of(list.phases, [](const Phase& phase) { return !phase.loops.empty(); })) return list;
-  return scheduleFault("0", "nests of loops are phases of their own", "sequential", "leaves with the nests' kernels");
+  return scheduleFault("0", "a sequential phase contains loop nests", "sequential", "leaves with the nests' kernels");
 }
 
 }  // namespace
@@ -64,8 +66,9 @@ absl::StatusOr<PhaseList> applySequence(const WorkloadAnalysis& workload) {
 absl::StatusOr<PhaseList> applySchedule(const WorkloadAnalysis& workload, Chip& chip, const v1::Schedule& schedule) {
   const int bits = schedule.vector_bits();
   if (bits < 64 || bits > chip.vectorBits() || (bits & (bits - 1)) != 0)
-    return scheduleFault("", "bits of a vector", absl::StrCat(bits),
-                         absl::StrCat("a power of two, 64 to ", chip.vectorBits(), ", those of a register"));
+    return scheduleFault(
+        "", "width of a vector in bits", absl::StrCat(bits),
+        absl::StrCat("a power of two, 64 to ", chip.vectorBits(), ", the width of the chip's registers"));
   // Lanes of all kernels follow from the width, so it is set before any plan is read.
   chip.narrowVectors(bits);
   TESSERA_ASSIGN_OR_RETURN(auto tree, ParsedSchedule::of(schedule));
@@ -79,8 +82,8 @@ absl::StatusOr<PhaseList> applySchedule(const WorkloadAnalysis& workload, Chip& 
     TESSERA_ASSIGN_OR_RETURN(list, applyPhases(items, tree));
   }
   if (phasesShareValues(list))
-    return scheduleFault("0", "operations that hand scalars to each other run one after another", "several tiles",
-                         "[] sequential nest 0");
+    return scheduleFault("0", "operations that pass scalars to each other must be in one sequential phase",
+                         "several tiles", "[] sequential nest 0");
   if (tree.region) {
     TESSERA_RETURN_IF_ERROR(applyRegion(workload.func, list, chip, *tree.region));
   } else {

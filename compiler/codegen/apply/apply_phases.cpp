@@ -14,11 +14,12 @@ namespace {
 absl::Status checkFused(const std::vector<llvm::SmallVector<int>>& fused, const ParsedSchedule& tree) {
   for (const llvm::SmallVector<int>& wanted : tree.fused)
     if (!llvm::is_contained(fused, wanted))
-      return scheduleFault("",
-                           "operations that cannot share a nest: their loops differ, or something between needs them",
-                           absl::StrJoin(wanted, "+"), "operations each of which reads what the one before it makes");
+      return scheduleFault(
+          "",
+          "these operations cannot share a nest: their loops differ, or an operation between them needs their order",
+          absl::StrJoin(wanted, "+"), "operations that each read the result of the one before");
   if (fused != tree.fused)
-    return scheduleFault("", "nests of several operations stand in program order", "another order", "");
+    return scheduleFault("", "nests of several operations must be in program order", "another order", "");
   return absl::OkStatus();
 }
 
@@ -41,8 +42,8 @@ absl::StatusOr<std::vector<int>> phaseOfItems(llvm::ArrayRef<WorkItem> items, co
     }
     if (!room())
       return scheduleFault(phase < tree.phases.size() ? tree.phases[phase].path : "",
-                           "phases do not hold the nests of the workload in order",
-                           absl::StrCat("no place for operation ", items[i].operations.front()),
+                           "the phases do not contain the nests of the workload in order",
+                           absl::StrCat("no leaf for operation ", items[i].operations.front()),
                            nests > 0 ? absl::StrCat(nests, " leaves for it") : "a sequential phase");
     phase_of[i] = static_cast<int>(phase);
     taken += std::max<size_t>(1, nests);
@@ -51,7 +52,8 @@ absl::StatusOr<std::vector<int>> phaseOfItems(llvm::ArrayRef<WorkItem> items, co
   if (used < tree.phases.size() ||
       (used > 0 && !tree.phases[used - 1].sequential && taken < tree.phases[used - 1].leaves.size()))
     return scheduleFault(used < tree.phases.size() ? tree.phases[used].path : tree.phases[used - 1].path,
-                         "leaves without a nest", "more leaves than the workload has nests", "one leaf a nest");
+                         "leaves without a loop nest", "more leaves than the workload has nests",
+                         "one leaf for each nest");
   return phase_of;
 }
 
@@ -83,11 +85,11 @@ absl::StatusOr<PhaseList> applyPhases(llvm::ArrayRef<WorkItem> items, const Pars
     const bool joins = phase_of[i] == previous;
     if (joins && !may_join)
       return scheduleFault(tree.phases[previous].path, "nests of one phase depend on each other",
-                           absl::StrCat("operation ", item.operations.front(), " beside those before it"),
-                           "a phase of its own");
+                           absl::StrCat("operation ", item.operations.front(), " in one phase with earlier ones"),
+                           "a separate phase");
     if (!joins && may_join && !item.nest)
-      return scheduleFault(tree.phases[previous].path, "operations that are no nests run in one phase", "several",
-                           "one");
+      return scheduleFault(tree.phases[previous].path,
+                           "operations that are not loop nests must be in one sequential phase", "several", "one");
     previous = phase_of[i];
     if (!joins) groups.emplace_back();
     groups.back().push_back(i);
@@ -116,8 +118,8 @@ absl::Status applyPlans(PhaseList& list, const Chip& chip, const ParsedSchedule&
       const Leaf& leaf = part.leaves[n];
       if (const v1::Prefetch& fetch = leaf.tile->kernel().prefetch();
           fetch.next_slice_size() > 0 || fetch.next_blocks_size() > 0)
-        return scheduleFault(leaf.path, "outside of slices there is no next one", printTileLine(*leaf.tile),
-                             "a kernel that fetches neither next nor blocks");
+        return scheduleFault(leaf.path, "a kernel outside of slices has no next slice to prefetch",
+                             printTileLine(*leaf.tile), "a kernel without the prefetches `next` and `blocks`");
       TESSERA_ASSIGN_OR_RETURN(auto plan, planOf(leaf, nest, phase.first + static_cast<int>(n), chip));
       phase.plans.push_back(std::move(plan));
     }

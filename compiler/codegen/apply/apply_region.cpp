@@ -14,14 +14,14 @@ namespace tessera::compiler::codegen {
 namespace {
 
 /// A tree may pad buffers up to this multiple of the size they need.
-constexpr int64_t kMostPadding = 16;
+constexpr int64_t kMaxPadding = 16;
 
 /// Applies the strides of the tree's stages to the slices' own buffers.
 absl::Status applyLayouts(RegionBuilder& builder, const Leaf& tile) {
   int used = 0;
   for (mlir::Value buffer : builder.buffers()) {
     const ScratchLayout& layout = builder.layoutOf(buffer);
-    if (!layout.writer || !layout.touched) continue;
+    if (!layout.writer || !layout.in_memory) continue;
     // Stages are in the order of first use; a buffer without a stage stays dense.
     if (used == tile.tile->stages_size()) break;
     const v1::Stage& stage = tile.tile->stages(used);
@@ -35,22 +35,22 @@ absl::Status applyLayouts(RegionBuilder& builder, const Leaf& tile) {
     int64_t elements = 1;  // of the inner coordinates
     for (int c = static_cast<int>(least.size()) - 1; fits && c >= 0; --c) {
       // A stride must step over all inner elements, and may pad them by a bounded factor.
-      fits = least[c] == 0 ? strides[c] == 0 : strides[c] >= elements && strides[c] <= kMostPadding * least[c];
+      fits = least[c] == 0 ? strides[c] == 0 : strides[c] >= elements && strides[c] <= kMaxPadding * least[c];
       if (least[c] > 0) elements = strides[c] * layout.sizes[c];
     }
     if (!fits || stage.within() || !stage.order().empty() || !stage.along().empty() || !stage.copies().empty() ||
         stage.outside() != 0 || stage.distance() != 0 || stage.ahead() != 0)
-      return scheduleFault(tile.path, absl::StrCat("strides of what nest ", stage.nest(), " writes"),
+      return scheduleFault(tile.path, absl::StrCat("strides of the result of nest ", stage.nest()),
                            absl::StrJoin(stage.strides(), ","),
-                           layout.whole ? "none: it lies as the workload says"
+                           layout.whole ? "none: it keeps the workload's layout"
                                         : absl::StrCat("at least ", absl::StrJoin(least, ","),
                                                        ", which is without "
                                                        "a stage, and at most ",
-                                                       kMostPadding, " times that"));
+                                                       kMaxPadding, " times that"));
     builder.setStrides(buffer, std::move(strides), elements);
   }
   if (used == tile.tile->stages_size()) return absl::OkStatus();
-  return scheduleFault(tile.path, "stages of buffers that slices have of their own, each once, by first use",
+  return scheduleFault(tile.path, "stages of the slices' own buffers, each once, in the order of first use",
                        absl::StrCat(tile.tile->stages_size(), " stages, ", used, " buffers"), "");
 }
 
@@ -61,20 +61,22 @@ std::string namesOf(const Coordinates& coordinates) {
   return names.empty() ? "none" : names;
 }
 
-/// Applies the tree's mask: removes masked keys in pieces of `piece` keys; 0: the mask is not used.
-absl::Status applyMask(SlicedNests& nests, int64_t piece, const ParsedRegion& parsed) {
-  if (piece == 0) {
+/// Applies the tree's mask: removes masked keys in groups of `keys_per_group` keys; 0: the mask is not used.
+absl::Status applyMask(SlicedNests& nests, int64_t keys_per_group, const ParsedRegion& parsed) {
+  if (keys_per_group == 0) {
     nests.mask.reset();
     return absl::OkStatus();
   }
   auto fault = [&](const std::string& accepted) {
-    return scheduleFault(parsed.tile.path, "pieces of keys that a mask removes", absl::StrCat(piece), accepted);
+    return scheduleFault(parsed.tile.path, "keys of a group that a mask removes", absl::StrCat(keys_per_group),
+                         accepted);
   };
   if (!nests.mask) return fault("no loop over keys: no softmax that is rewritten has a mask that compares positions");
   PositionMask& mask = *nests.mask;
   // If the softmax runs in blocks, the loop over blocks is the loop over keys.
-  if (mask.blocks && piece != mask.piece) return fault(absl::StrCat(mask.piece, ", the blocks of the sum"));
-  mask.piece = piece;
+  if (mask.blocks && keys_per_group != mask.keys_per_group)
+    return fault(absl::StrCat(mask.keys_per_group, ", the blocks of the sum"));
+  mask.keys_per_group = keys_per_group;
   return absl::OkStatus();
 }
 
@@ -87,7 +89,7 @@ absl::StatusOr<Region> applySlices(mlir::OpBuilder& builder, const SlicedNests& 
   TESSERA_RETURN_IF_ERROR(slices.layOut());
   Region& region = slices.region();
   if (parsed.variants.size() != region.variants.size())
-    return scheduleFault(path, "kinds of slices: full ones, last ones, those at a border",
+    return scheduleFault(path, "kinds of slices: full slices, last slices, slices at a border",
                          absl::StrCat(parsed.variants.size()), absl::StrCat(region.variants.size()));
   TESSERA_RETURN_IF_ERROR(applyLayouts(slices, parsed.tile));
   std::vector<std::vector<RegionNest>> sliced = slices.cut();
@@ -98,9 +100,9 @@ absl::StatusOr<Region> applySlices(mlir::OpBuilder& builder, const SlicedNests& 
   slices.placeScratch(panels.buffers());
   TESSERA_RETURN_IF_ERROR(applyPrefetches(region, chip, parsed));
   Region finished = slices.finish();
-  if (nests.mask && finished.key_piece == 0)
-    return scheduleFault(path, "no slice leaves out any key in such pieces", absl::StrCat(nests.mask->piece),
-                         "smaller ones, or no loop over keys");
+  if (nests.mask && finished.keys_per_group == 0)
+    return scheduleFault(path, "the mask removes no group of this many keys from any slice",
+                         absl::StrCat(nests.mask->keys_per_group), "smaller groups, or no loop over keys");
   return finished;
 }
 
@@ -135,39 +137,39 @@ absl::Status applyRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& c
   const Coordinates coordinates = nests.coordinates.at(nests.result);
   llvm::SmallVector<SliceLoop> loops;
   int64_t blocks = 0;  // of the reduction
-  int64_t keys = 0;    // in a piece of the mask
+  int64_t keys = 0;    // in a group of the mask
   for (const v1::Loop& loop : tile.loops()) {
     const std::string& name = loop.dimension();
-    const bool pieces = name == words::kKeys, reduction = name == words::kBlocks || pieces;
-    if (keys > 0 || (blocks > 0 && !pieces))
-      return fault("the loops over blocks of the sum, then over pieces of keys are the last", name, "");
+    const bool key_groups = name == words::kKeys, reduction = name == words::kBlocks || key_groups;
+    if (keys > 0 || (blocks > 0 && !key_groups))
+      return fault("the last loops must be the one over blocks of the reduction, then the one over groups of keys",
+                   name, "");
     // Only the last loop may run in time: its slices follow each other directly, which keeping halos requires.
     const bool in_time = !reduction && loop.unit().empty() && &loop == &*tile.loops().rbegin();
     if (loop.unit() != (reduction || in_time ? "" : words::kCore))
       return fault(
           absl::StrCat("unit of ", name), loop.unit().empty() ? "none" : loop.unit(),
-          reduction ? "none: it runs in time"
+          reduction ? "none: a reduction runs on one unit"
                     : absl::StrCat(std::string(words::kCore), ", or none of the last loop, whose slices keep halos"));
     int c = 0;
     while (!reduction && c < coordinates.size() && nameOf(coordinates, c) != name) ++c;
     const int64_t extent = reduction ? lastReduction(nests) : c < coordinates.size() ? coordinates.extents[c] : 0;
-    // the preceding loop over parts is along the same coordinate
+    // the preceding loop over sequences is along the same coordinate
     const bool within = in_time && !loops.empty() && loops.back().coordinate == c;
     const auto cut = [&](const SliceLoop& other) { return other.coordinate == c && !reduction; };
     if (extent == 0 || llvm::any_of(llvm::ArrayRef(loops).drop_back(within ? 1 : 0), cut))
-      return fault("no dimension of the first result, or one that is cut twice", name, namesOf(coordinates));
+      return fault("not a dimension of the first result, or a dimension that is cut twice", name, namesOf(coordinates));
     if (loop.step() < 1 || loop.step() >= extent)
       return fault(absl::StrCat("slices along ", name), absl::StrCat(loop.step()),
-                   absl::StrCat("1 to ", extent - 1, ", or no loop for all of it"));
+                   absl::StrCat("1 to ", extent - 1, ", or no loop to keep it whole"));
     if (in_time) {
       const int64_t part = within ? loops.pop_back_val().tile : extent;
-      const int64_t slices = slicesOfPart(extent, part, loop.step());
+      const int64_t slices = slicesOfSequence(extent, part, loop.step());
       if (slices == 0)
-        return fault(
-            absl::StrCat("slices of ", loop.step(), " along ", name, " that follow each other in parts of ", part),
-            absl::StrCat(loop.step()), absl::StrCat("a part of ", part, ", at most half of it"));
-      loops.push_back({.coordinate = c, .tile = loop.step(), .part = slices});
-    } else if (pieces) {
+        return fault(absl::StrCat("slices of ", loop.step(), " along ", name, " in sequences of ", part),
+                     absl::StrCat(loop.step()), absl::StrCat("a divisor of ", part, ", at most half of it"));
+      loops.push_back({.coordinate = c, .tile = loop.step(), .sequence_length = slices});
+    } else if (key_groups) {
       keys = loop.step();
     } else if (reduction) {
       blocks = loop.step();
@@ -178,10 +180,11 @@ absl::Status applyRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& c
   auto builder = mlir::OpBuilder::atBlockBegin(&func.getBody().front());
   if (tile.deferred_softmax()) {
     TESSERA_ASSIGN_OR_RETURN(auto running, rewriteSoftmax(builder, nests, blocks));
-    if (!nests.deferred_softmax) return fault("no softmax between products to rewrite", "softmax", "no rewriting");
+    if (!nests.deferred_softmax)
+      return fault("no softmax between products that could run in slices", "softmax", "no rewriting");
     if (running) loops.push_back(std::move(*running));
   } else if (blocks > 0) {
-    return fault("blocks of a sum without a running softmax", std::string(words::kBlocks), "softmax");
+    return fault("blocks of a reduction without an online softmax", std::string(words::kBlocks), "softmax");
   }
   TESSERA_RETURN_IF_ERROR(applyMask(nests, keys, parsed));
   prepareSlices(builder, nests, loops);
@@ -189,7 +192,7 @@ absl::Status applyRegion(mlir::func::FuncOp func, PhaseList& list, const Chip& c
   TESSERA_ASSIGN_OR_RETURN(auto region, applySlices(builder, nests, loops, chip, before, parsed));
   if (const std::string level = chip.levelHolding(static_cast<double>(region.scratch_bytes)).name;
       tile.level() != level)
-    return fault(absl::StrCat("level that holds what lies between, ", region.scratch_bytes, " bytes"), tile.level(),
+    return fault(absl::StrCat("memory level for the intermediates, ", region.scratch_bytes, " bytes"), tile.level(),
                  level);
   replacePhases(list, std::move(region), std::move(before));
   return absl::OkStatus();

@@ -17,7 +17,7 @@ absl::StatusOr<mlir::Value> packWithin(mlir::OpBuilder& builder, Nest& nest, Til
   BlockPanels panels = blockPanels(nest, plan, packed);
   const v1::Stage& stage =
       *llvm::find_if(leaf.tile->stages(), [&](const v1::Stage& each) { return each.operand() == packed.input; });
-  if (const int kinds = 1 << panels.copy.cut.size(); stage.copies_size() != kinds)
+  if (const int kinds = 1 << panels.copy.partial_loops.size(); stage.copies_size() != kinds)
     return scheduleFault(leaf.path, "leaves of a copy within blocks, one for each combination of whole and last blocks",
                          absl::StrCat(stage.copies_size()), absl::StrCat(kinds));
   if (std::string accepted = refusedDistance(nest, plan, packed, panels.loops); !accepted.empty())
@@ -54,7 +54,7 @@ absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& 
           continue;
         }
         if (packing.nests.size() >= part.copies.size())
-          return scheduleFault(part.path, "operands in panels without leaves that copy them",
+          return scheduleFault(part.path, "operands in panels need leaves that copy them",
                                absl::StrCat(part.copies.size(), " leaves"), "one leaf for each in the phase before");
         const Leaf& leaf = part.copies[packing.nests.size()];
         PanelCopy copy = moveToPanels(builder, phase.nests[n], phase.plans[n], packed);
@@ -64,7 +64,7 @@ absl::Status packOperands(mlir::func::FuncOp func, PhaseList& list, const Chip& 
         packing.copies.push_back({number, packed.input});
       }
     if (packing.nests.size() != part.copies.size())
-      return scheduleFault(part.copies[packing.nests.size()].path, "a copy that no operand is read from",
+      return scheduleFault(part.copies[packing.nests.size()].path, "a copy that no nest reads",
                            printTileLine(*part.copies[packing.nests.size()].tile), "no leaf");
     if (!packing.nests.empty()) phases.push_back(std::move(packing));
     phases.push_back(std::move(phase));

@@ -16,19 +16,20 @@ absl::Status applyStrip(RegionVariant& variant, const ParsedStrip& strip) {
   };
   const llvm::MutableArrayRef<RegionNestRun> run(&variant.steps[strip.first], strip.end - strip.first);
   for (const RegionNestRun& step : run)
-    if (rowLoop(step) < 0) return fault("a step that is no pass over rows does not take turns");
+    if (rowLoop(step) < 0) return fault("a step that is not a pass over rows cannot run in strips");
   const int64_t rows = run[0].nest.extents[rowLoop(run[0])];
   for (const RegionNestRun& step : run)
     // Steps in a strip share one loop over rows.
     if (step.depth != run[0].depth || step.last != run[0].last || step.nest.extents[rowLoop(step)] != rows)
-      return fault("steps that take turns run in the same slices over the same rows");
+      return fault("the steps of a strip must run in the same slices over the same rows");
   for (size_t later = 1; later < run.size(); ++later)
     for (size_t earlier = 0; earlier < later; ++earlier)
       // Each step may use rows of the current strip only.
       if (!sameRows(run[earlier], run[later]))
-        return fault("a step needs other rows than its own of what another makes");
+        return fault("a step reads other rows of an earlier step's result than the strip has computed");
   if (strip.rows < 1 || strip.rows >= rows || strip.rows % rowUnit(run) != 0)
-    return fault(absl::StrCat("rows are a multiple of ", rowUnit(run), ", of all tiles, below ", rows));
+    return fault(absl::StrCat("the rows of a strip must be a multiple of ", rowUnit(run),
+                              ", which all tiles divide, and fewer than ", rows));
   // The row loop is the first level: as the only grid level, it makes a range of grid points a range of rows.
   for (RegionNestRun& step : run) step.plan.grid_levels = 1;
   variant.strips.push_back({strip.first, strip.end, strip.rows, ceilDiv(rows, strip.rows)});
@@ -47,7 +48,7 @@ absl::StatusOr<std::pair<const Nest*, const Operand*>> operandOf(const RegionVar
         return std::pair(&nest, &operands[reference.index()]);
     }
   }
-  return scheduleFault(leaf.path, "an operand that no leaf of these slices has",
+  return scheduleFault(leaf.path, "a reference to an operand that no leaf of these slices has",
                        absl::StrCat(reference.child(), ".", reference.statement(), ".", reference.index()),
                        absl::StrCat("0 to ", variant.steps.size() - 1, ", a statement of its nest, and its operand"));
 }
@@ -78,7 +79,7 @@ bool namedLater(const Region& region, const RegionVariant& variant, const v1::Re
 }
 
 /// The same reference as plans store it.
-TouchedBuffer touched(const v1::Reference& reference) {
+BufferReference bufferReference(const v1::Reference& reference) {
   return {reference.child(), reference.statement(), reference.result(), reference.index()};
 }
 
@@ -94,9 +95,9 @@ absl::Status applyFetch(const Region& region, const Chip& chip, RegionVariant& v
                     ? runsOf(found.second->access, *found.first, chip.near().line_bytes)
                     : std::nullopt;
     if (!runs)
-      return scheduleFault(leaf.path, "next: not read in runs that move from slice to slice",
+      return scheduleFault(leaf.path, "next: the operand's addresses do not move from slice to slice",
                            absl::StrCat(reference.child(), ".", reference.statement(), ".in", reference.index()), "");
-    runs->source = touched(reference);
+    runs->source = bufferReference(reference);
     step.plan.next_slice.push_back(std::move(*runs));
   }
   for (const v1::Reference& reference : fetch.next_blocks()) {
@@ -109,9 +110,10 @@ absl::Status applyFetch(const Region& region, const Chip& chip, RegionVariant& v
                      ? blockOf(region, *found.first, access)
                      : std::nullopt;
     if (!block)
-      return scheduleFault(leaf.path, "blocks: no block that moves from slice to slice, or fetched by no product",
-                           absl::StrCat(reference.child(), ".", reference.statement(), ".", reference.index()), "");
-    block->source = touched(reference);
+      return scheduleFault(
+          leaf.path, "blocks: the operand has no block that moves from slice to slice, or no product prefetches it",
+          absl::StrCat(reference.child(), ".", reference.statement(), ".", reference.index()), "");
+    block->source = bufferReference(reference);
     step.plan.next_blocks.push_back(std::move(*block));
   }
   return absl::OkStatus();

@@ -31,7 +31,7 @@ class VariantReader {
     TESSERA_RETURN_IF_ERROR(repeatCopies(std::numeric_limits<int>::max()));
     const size_t steps = panels_.stepsOfVariant();
     if (steps == tree_.leaves.size()) return absl::OkStatus();
-    return scheduleFault(tree_.leaves[steps].path, "a leaf that no nest of these slices is for",
+    return scheduleFault(tree_.leaves[steps].path, "a leaf without a nest in these slices",
                          printTileLine(*tree_.leaves[steps].tile), "no leaf");
   }
 
@@ -56,8 +56,8 @@ class VariantReader {
     auto plan = planOf(*leaf, each.nest, each.number, chip_);
     if (plan.ok() && (plan->grid_levels > 0 ||
                       llvm::any_of(plan->packed, [](const PackedOperand& packed) { return packed.within; })))
-      return scheduleFault(leaf->path, "within slices nothing is dealt to units, nor copied block by block",
-                           printTileLine(*leaf->tile), "loops that run in time, panels of whole operands");
+      return scheduleFault(leaf->path, "within slices, loops have no units and copies are whole",
+                           printTileLine(*leaf->tile), "loops without units, panels of whole operands");
     return plan;
   }
 
@@ -68,7 +68,8 @@ class VariantReader {
       const std::string accepted = absl::StrCat("[] shared-pack nest ", shared->number,
                                                 shared->input == 0 ? "" : absl::StrCat(" operand ", shared->input));
       if (printTileLine(*leaf.tile) != accepted || !leaf.tile->stages().empty() || !leaf.tile->children().empty())
-        return scheduleFault(leaf.path, "panels that all slices fill", printTileLine(*leaf.tile), accepted);
+        return scheduleFault(leaf.path, "leaf of panels that are shared by all slices", printTileLine(*leaf.tile),
+                             accepted);
       panels_.repeat(*shared);
     }
     return absl::OkStatus();
@@ -79,8 +80,9 @@ class VariantReader {
       if (panels_.choosesPanels(each, packed.input)) continue;
       const SharedPanels* shared = panels_.sharedFor(each, plan, packed);
       if (!shared || panels_.asShared(*shared, each, packed) != packed)
-        return scheduleFault(tree_.path, absl::StrCat("panels of nest ", each.number, " that other slices share"),
-                             "others than those of the kind with the most slices", "the same panels, or none");
+        return scheduleFault(
+            tree_.path, absl::StrCat("panels of nest ", each.number, " that other kinds of slices share"),
+            "panels that differ from those of the kind with the most slices", "the same panels, or none");
     }
     return absl::OkStatus();
   }
@@ -102,14 +104,14 @@ class VariantReader {
   absl::StatusOr<Leaf> copyLeaf(bool before) const {
     if (before) {
       if (panels_.copiesBefore() < region_.copies.size()) return region_.copies[panels_.copiesBefore()];
-      return scheduleFault(region_.tile.path, "operands in panels without leaves that copy them",
+      return scheduleFault(region_.tile.path, "operands in panels need leaves that copy them",
                            absl::StrCat(region_.copies.size(), " leaves"), "one leaf for each in the phase before");
     }
     TESSERA_ASSIGN_OR_RETURN(auto leaf, leafAt(panels_.stepsOfVariant()));
     for (const v1::Loop& loop : leaf.tile->loops())
       if (!loop.unit().empty())
-        return scheduleFault(leaf.path, "within slices nothing is dealt to units", printTileLine(*leaf.tile),
-                             "loops that run in time");
+        return scheduleFault(leaf.path, "within slices, loops have no units", printTileLine(*leaf.tile),
+                             "loops without units");
     return leaf;
   }
 
@@ -134,7 +136,7 @@ absl::Status applySteps(mlir::OpBuilder& builder, const Chip& chip, std::vector<
   for (size_t i = 0; i < region.variants.size(); ++i)
     if (i != main) TESSERA_RETURN_IF_ERROR(read(i));
   if (panels.copiesBefore() != tree.copies.size())
-    return scheduleFault(tree.copies[panels.copiesBefore()].path, "a copy that no operand is read from",
+    return scheduleFault(tree.copies[panels.copiesBefore()].path, "a copy that no nest reads",
                          printTileLine(*tree.copies[panels.copiesBefore()].tile), "no leaf");
   return absl::OkStatus();
 }

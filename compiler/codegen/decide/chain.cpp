@@ -1,4 +1,4 @@
-// The slices that a request asks for.
+// Builds a region from the chain tiling of a request.
 #include "compiler/codegen/decide/chain.h"
 
 #include "absl/strings/numbers.h"
@@ -11,7 +11,8 @@
 namespace tessera::compiler::codegen {
 namespace {
 
-/// The slice loops of dimension `dim` in blocks of `tile`: one per coordinate that is cut.
+/// Adds the slice loops that cut dimension `dim` into blocks of `tile`. A dimension may consist of several coordinates;
+/// each coordinate that is cut gets a loop.
 absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile, llvm::SmallVector<SliceLoop>& loops) {
   llvm::SmallVector<int> parts;  // slowest first
   int64_t extent = 1;
@@ -22,8 +23,8 @@ absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile,
     }
   // One block holds the whole dimension, so there is no loop.
   if (tile >= extent) return absl::OkStatus();
-  // From the slowest coordinate inwards: a block larger than all faster coordinates together is cut from this one;
-  // otherwise this coordinate is stepped one by one and the block is cut from the faster ones.
+  // From the slowest coordinate inwards. A block that spans several steps of this coordinate is a number of such steps;
+  // a smaller block takes this coordinate in steps of one and cuts a faster coordinate.
   int64_t below = extent;
   for (int c : parts) {
     below /= coordinates.extents[c];
@@ -42,8 +43,8 @@ absl::Status cutDimension(const Coordinates& coordinates, int dim, int64_t tile,
   return absl::OkStatus();
 }
 
-/// Adds slices of `tile` along dimension `name`, which follow each other in time within parts of `part` iterations. If
-/// the parts do not cover the whole dimension, the last of `loops` is the loop over them.
+/// Adds slices of `tile` along dimension `name`. The slices within `part` iterations form a sequence: they run one
+/// after another. If there are several sequences, the last of `loops` is the loop over them.
 absl::Status cutInTime(const Coordinates& coordinates, const std::string& name, int64_t part, int64_t tile,
                        llvm::SmallVector<SliceLoop>& loops) {
   int c = 0;
@@ -53,15 +54,15 @@ absl::Status cutInTime(const Coordinates& coordinates, const std::string& name, 
         absl::StrCat(name, " is read as several dimensions, or has one point: no slices follow each other"), name,
         "a dimension that all operations read as one");
   const int64_t extent = coordinates.extents[c];
-  // The loop over parts was added for the first mention of the dimension; the slice loop that is added below
-  // replaces it, since it holds both numbers.
+  // The loop over sequences was added for the first mention of the dimension. The slice loop added below replaces it,
+  // since it holds both numbers.
   if (part < extent) loops.pop_back();
-  const int64_t slices = tile < 1 || tile >= extent ? 0 : slicesOfPart(extent, part, tile);
+  const int64_t slices = tile < 1 || tile >= extent ? 0 : slicesOfSequence(extent, part, tile);
   if (slices == 0)
     return refuseChain(
         absl::StrCat("slices of ", tile, " along ", name, " do not follow each other in parts of ", part),
-        absl::StrCat(tile), absl::StrCat("a part of ", part, ", at most half of it"));
-  loops.push_back({.coordinate = c, .tile = tile, .part = slices});
+        absl::StrCat(tile), absl::StrCat("a divisor of ", part, ", at most half of it"));
+  loops.push_back({.coordinate = c, .tile = tile, .sequence_length = slices});
   return absl::OkStatus();
 }
 

@@ -29,7 +29,7 @@ std::vector<v1::Stage> padLayouts(RegionBuilder& builder, const Chip& chip) {
   for (mlir::Value buffer : builder.buffers()) {
     const ScratchLayout& layout = builder.layoutOf(buffer);
     // Buffers without memory stay dense: trees do not describe them, but strides decide which loops merge.
-    if (!layout.touched || layout.whole) continue;
+    if (!layout.in_memory || layout.whole) continue;
     const int64_t bytes = elementBits(llvm::cast<mlir::MemRefType>(buffer.getType()).getElementType()) / 8;
     const auto coordinates = static_cast<int>(layout.sizes.size());
     int outermost = 0;  // the first coordinate with several places: coordinates outside of it need no padding
@@ -78,17 +78,18 @@ absl::StatusOr<DecidedRegion> decideSlices(mlir::OpBuilder& builder, const Slice
   return decided;
 }
 
-/// Decides the region with the mask's keys removed in the smallest pieces for which a region can be formed, or without
+/// Decides the region with the mask's keys removed in the smallest groups for which a region can be formed, or without
 /// the mask if that fails.
 absl::StatusOr<DecidedRegion> decideMaskedSlices(mlir::OpBuilder& builder, SlicedNests& nests,
                                                  llvm::ArrayRef<SliceLoop> loops, const Chip& chip) {
   absl::StatusOr<DecidedRegion> decided = decideSlices(builder, nests, loops, chip);
   // If no coarser mask gives a region either, the first reason is reported, as it concerns the region that was wanted.
   absl::Status first = decided.status();
-  while (nests.mask && !(decided.ok() && decided->region.key_piece > 0)) {
+  while (nests.mask && !(decided.ok() && decided->region.keys_per_group > 0)) {
     PositionMask& mask = *nests.mask;
-    mask.piece *= 2;
-    if (decided.ok() || mask.blocks || mask.piece >= nests.nests[mask.nest].extents[mask.key]) nests.mask.reset();
+    mask.keys_per_group *= 2;
+    if (decided.ok() || mask.blocks || mask.keys_per_group >= nests.nests[mask.nest].extents[mask.key])
+      nests.mask.reset();
     decided = decideSlices(builder, nests, loops, chip);
   }
   if (!decided.ok() && !first.ok()) return first;
@@ -138,19 +139,20 @@ void addLoop(v1::Tile& tile, const std::string& name, int64_t step, bool in_time
   if (!in_time) loop->set_unit(std::string(words::kCore));
 }
 
-/// The slice loops, then the blocks of a sum, then the pieces of keys that a mask removes.
+/// The slice loops, then the blocks of a sum, then the groups of keys that a mask removes.
 void addLoops(v1::Tile& tile, const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops, const Region& region) {
   for (const SliceLoop& loop : loops) {
     if (loop.coordinate >= 0) {
       const std::string name = nameOf(nests.coordinates.at(nests.result), loop.coordinate);
-      // First the loop over parts, then the loop in time within a part.
-      if (loop.part == 1 || region.parts() > 1) addLoop(tile, name, loop.part * loop.tile, false);
-      if (loop.part > 1) addLoop(tile, name, loop.tile, true);
+      // First the loop over sequences, then the loop over the slices of a sequence.
+      if (loop.sequence_length == 1 || region.sequences() > 1)
+        addLoop(tile, name, loop.sequence_length * loop.tile, false);
+      if (loop.sequence_length > 1) addLoop(tile, name, loop.tile, true);
     } else if (!loop.reductions.empty()) {
       addLoop(tile, std::string(words::kBlocks), loop.tile, true);
     }
   }
-  if (region.key_piece > 0) addLoop(tile, std::string(words::kKeys), region.key_piece, true);
+  if (region.keys_per_group > 0) addLoop(tile, std::string(words::kKeys), region.keys_per_group, true);
 }
 
 }  // namespace

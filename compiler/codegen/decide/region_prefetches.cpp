@@ -61,7 +61,7 @@ void prefetchBlocks(const Region& region, RegionVariant& variant, const Chip& ch
     return llvm::any_of(region.scratch, [&](const auto& placed) { return placed.first == root; });
   };
   std::vector<NextBlock> blocks;
-  auto consider = [&](const Nest& nest, const Access& access, const TouchedBuffer& source) {
+  auto consider = [&](const Nest& nest, const Access& access, const BufferReference& source) {
     if (!access.root || inScratch(access.root)) return;
     if (llvm::any_of(blocks, [&](const NextBlock& known) { return known.block.root == access.root; })) return;
     auto block = blockOf(region, nest, access);
@@ -71,7 +71,7 @@ void prefetchBlocks(const Region& region, RegionVariant& variant, const Chip& ch
   };
   for (auto [n, step] : llvm::enumerate(variant.steps))
     for (auto [s, statement] : llvm::enumerate(step.nest.statements)) {
-      const TouchedBuffer place{static_cast<int>(n), static_cast<int>(s), false, 0};
+      const BufferReference place{static_cast<int>(n), static_cast<int>(s), false, 0};
       for (auto [i, input] : llvm::enumerate(statement.inputs))
         if (!input.from) consider(step.nest, input.access, {place.step, place.statement, false, static_cast<int>(i)});
       for (auto [o, output] : llvm::enumerate(statement.outputs))

@@ -62,9 +62,9 @@ class WalkWriter {
         for (size_t loop = 0; loop < region.counts.size() - (region.blocks > 1 ? 1 : 0); ++loop) {
           WalkInfo::Level& entry = *walk.add_levels();
           entry.set_loop(static_cast<int>(loop));
-          const bool parts = region.part > 1 && loop + 1 == region.counts.size();
-          entry.set_step(parts ? region.part : 1);
-          entry.set_count(parts ? region.parts() : region.counts[loop]);
+          const bool parts = region.sequence_length > 1 && loop + 1 == region.counts.size();
+          entry.set_step(parts ? region.sequence_length : 1);
+          entry.set_count(parts ? region.sequences() : region.counts[loop]);
         }
         for (const Statement& statement : step.nest.statements) {
           for (auto [o, output] : llvm::enumerate(statement.outputs)) {

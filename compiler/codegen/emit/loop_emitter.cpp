@@ -74,7 +74,7 @@ class LoopEmitter {
   void copyBlock(const Tile& tile) {
     for (const BlockCopy& copy : plan_.copies) {
       EmitContext context = context_;
-      for (const auto& [loop, covered] : copy.moved)
+      for (const auto& [loop, covered] : copy.moving_loops)
         context.slice.push_back(tile.origin[loop] ? tile.origin[loop] : constant(0));
       OpBuilder::InsertionGuard guard(b_);
       copyBlock(copy, context, tile, 0, 0);
@@ -82,17 +82,17 @@ class LoopEmitter {
   }
 
   void copyBlock(const BlockCopy& copy, const EmitContext& context, const Tile& tile, size_t cut, size_t variant) {
-    if (cut == copy.cut.size()) {
+    if (cut == copy.partial_loops.size()) {
       const Nest& nest = copy.nests[variant];
       const TilePlan& plan = copy.plans[variant];
       return emitNest(b_, nest, plan, context, constant(0), constant(gridOf(nest, plan)));
     }
-    const auto [loop, covered] = copy.moved[copy.cut[cut]];
-    auto branch =
-        mlir::scf::IfOp::create(b_, loc_,
-                                compare(arith::CmpIPredicate::sle, context.slice[context_.slice.size() + copy.cut[cut]],
-                                        nest_.extents[loop] - covered),
-                                /*withElseRegion=*/true);
+    const auto [loop, covered] = copy.moving_loops[copy.partial_loops[cut]];
+    auto branch = mlir::scf::IfOp::create(
+        b_, loc_,
+        compare(arith::CmpIPredicate::sle, context.slice[context_.slice.size() + copy.partial_loops[cut]],
+                nest_.extents[loop] - covered),
+        /*withElseRegion=*/true);
     b_.setInsertionPointToStart(branch.thenBlock());
     copyBlock(copy, context, tile, cut + 1, variant);
     b_.setInsertionPointToStart(branch.elseBlock());

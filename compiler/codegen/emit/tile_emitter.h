@@ -40,8 +40,8 @@ class TileEmitter {
   /// For copies: each point is stored before the next one is loaded, so that few values are live.
   void emitPointByPoint();
   /// How the unrolled steps of the innermost sum and the points of the tile are nested. kOutside: all points of a step
-  /// before the next step. kWithin: all steps of a point before the next point, as for a window that slides along the
-  /// points, where the next point reuses the loaded vectors.
+  /// before the next step. kWithin: all steps of a point before the next point. A window that slides along the points
+  /// then reuses loaded vectors at the next point.
   enum class Steps { kOutside, kWithin };
   /// Sums in registers over the whole reduction or one block of it, then followers and stores. If lanes are partial
   /// sums, they are added up at the end.
@@ -91,7 +91,7 @@ class TileEmitter {
   TileMemory memory_;
   TilePrefetch fetch_;
   Steps steps_ = Steps::kOutside;
-  bool general_ = true;  ///< steps are evaluated by ProductInstructionStep::general()
+  bool use_fallback_ = true;  ///< steps are evaluated by ProductInstructionStep::fallback()
   /// if set: loaded second operands are collected here and the step is not evaluated
   llvm::SetVector<mlir::Value>* seconds_ = nullptr;
   Values iterations_;                           ///< per loop: i64, null = 0

@@ -23,16 +23,16 @@ int64_t withinBlock(const Nest& nest, const TilePlan& plan, int loop) {
   return plan.block[loop] > 0 ? plan.block[loop] : nest.extents[loop];
 }
 
-/// The vectors of one tile of columns as pieces of contiguous elements.
-struct Pieces {
+/// The vectors of one tile of columns as runs of contiguous elements.
+struct ContiguousRuns {
   int64_t count = 1;
   int64_t length = 0;    ///< elements of one
   int64_t distance = 0;  ///< elements from one to the next
 };
 
 /// Nothing when the steps of the reduction are not contiguous, as in a matrix that is not packed.
-std::optional<Pieces> piecesOf(const Nest& nest, const TilePlan& plan, const Access& access,
-                               llvm::ArrayRef<Point> points) {
+std::optional<ContiguousRuns> contiguousRunsOf(const Nest& nest, const TilePlan& plan, const Access& access,
+                                               llvm::ArrayRef<Point> points) {
   llvm::SmallVector<int64_t> starts;
   for (const Point& point : points) {
     int64_t start = 0;
@@ -51,9 +51,10 @@ std::optional<Pieces> piecesOf(const Nest& nest, const TilePlan& plan, const Acc
   const int64_t distance = vectors > 1 ? starts[1] - starts[0] : 0;
   for (int64_t v = 1; v < vectors; ++v)
     if (starts[v] - starts[v - 1] != distance) return std::nullopt;
-  // All vectors of a step are contiguous: one piece. Otherwise one piece for each vector, if its steps are contiguous.
-  if (step == vectors * plan.lanes && (vectors == 1 || distance == plan.lanes)) return Pieces{1, steps * step, 0};
-  if (step == plan.lanes) return Pieces{vectors, steps * step, distance};
+  // All vectors of a step are contiguous: one run. Otherwise one run for each vector, if its steps are contiguous.
+  if (step == vectors * plan.lanes && (vectors == 1 || distance == plan.lanes))
+    return ContiguousRuns{1, steps * step, 0};
+  if (step == plan.lanes) return ContiguousRuns{vectors, steps * step, distance};
   return std::nullopt;
 }
 
@@ -62,7 +63,7 @@ struct PanelShare {
   int slot = -1, column = -1;
   llvm::SmallVector<int> rows;  ///< loops of the tiles that use the same panel
   int64_t tiles = 1;
-  Pieces pieces;
+  ContiguousRuns runs;
 };
 
 /// Nothing if there is no next panel, or too few tiles to prefetch it.
@@ -84,10 +85,10 @@ std::optional<PanelShare> shareOfPanel(const Nest& nest, const TilePlan& plan, l
   }
   if (share.column < 0) return std::nullopt;
   for (int loop : share.rows) share.tiles *= ceilDiv(withinBlock(nest, plan, loop), plan.tile[loop]);
-  const auto pieces = piecesOf(nest, plan, inputs[share.slot].access, points);
-  // Each tile prefetches a part of one piece.
-  if (!pieces || share.tiles < 2 || share.tiles < pieces->count) return std::nullopt;
-  share.pieces = *pieces;
+  const auto runs = contiguousRunsOf(nest, plan, inputs[share.slot].access, points);
+  // Each tile prefetches a part of one run.
+  if (!runs || share.tiles < 2 || share.tiles < runs->count) return std::nullopt;
+  share.runs = *runs;
   return share;
 }
 
@@ -131,9 +132,9 @@ void TilePrefetch::startPanel() {
   if (!share || tile_.sizes[share->column] != plan_.tile[share->column]) return;
   const Access& access = nest_.statements[0].inputs[share->slot].access;
   const auto [steps, body] = stepsAndBody();
-  const int64_t line = lineOf(access.element), sharers = share->tiles / share->pieces.count;
+  const int64_t line = lineOf(access.element), sharers = share->tiles / share->runs.count;
   // Whole lines, so that no line is prefetched by two tiles.
-  const int64_t elements = ceilDiv(ceilDiv(share->pieces.length, sharers), line) * line;
+  const int64_t elements = ceilDiv(ceilDiv(share->runs.length, sharers), line) * line;
   share_step_ = ceilDiv(elements, steps);
   // Lines are fetched in pairs, so a share that is slightly larger than its number of lines is still covered.
   share_lines_ = std::max<int64_t>(1, (share_step_ * body + line / 2) / line);
@@ -141,13 +142,13 @@ void TilePrefetch::startPanel() {
   Value position = tileInBlock(share->rows);
   share_ = advance(b_, memory_.pointer(share->slot), element_,
                    access.between(share->column) * plan_.tile[share->column], constant(1));
-  if (share->pieces.count > 1) {
-    Value piece = arith::DivUIOp::create(b_, loc, position, constant(sharers));
-    piece = arith::MinSIOp::create(b_, loc, piece, constant(share->pieces.count - 1));
-    share_ = advance(b_, share_, element_, share->pieces.distance, piece);
-    position = arith::SubIOp::create(b_, loc, position, arith::MulIOp::create(b_, loc, piece, constant(sharers)));
+  if (share->runs.count > 1) {
+    Value run = arith::DivUIOp::create(b_, loc, position, constant(sharers));
+    run = arith::MinSIOp::create(b_, loc, run, constant(share->runs.count - 1));
+    share_ = advance(b_, share_, element_, share->runs.distance, run);
+    position = arith::SubIOp::create(b_, loc, position, arith::MulIOp::create(b_, loc, run, constant(sharers)));
   }
-  // If the pieces do not divide the tiles evenly, the remaining tiles prefetch the last share again.
+  // If the runs do not divide the tiles evenly, the remaining tiles prefetch the last share again.
   position = arith::MinSIOp::create(b_, loc, position, constant(sharers - 1));
   share_ = advance(b_, share_, element_, elements, position);
 }
@@ -161,8 +162,8 @@ void TilePrefetch::panel(Value step) {
                                  /*cache=*/1);
 }
 
-/// Where a slice's part of the next number's block begins: `elements` for each of the slices that share the block. The
-/// number after the last one is the first.
+/// Returns the address at which this slice's part of the next block begins. The slices that share a block divide it
+/// into parts of `elements` elements. After the last block comes the first one.
 Value TilePrefetch::partOf(const NextBlock& block, int64_t elements, const EmitContext& context) {
   const mlir::Location loc = b_.getUnknownLoc();
   const mlir::Type element = memoryType(block.block.element);

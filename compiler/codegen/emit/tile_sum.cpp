@@ -180,28 +180,29 @@ void TileEmitter::stepWithinPoints(Values& accumulators) {
   memory_.setOffset(along, 0);
 }
 
-/// Emits all unrolled steps. For an instruction that is right for some vectors only (ProductInstructionStep::general),
-/// it is used where the vectors of the second operand pass its check, and the general step elsewhere.
+/// Emits all unrolled steps. An instruction that is correct for some vectors only has a fallback
+/// (ProductInstructionStep::fallback): the code checks the vectors of the second operand at run time and branches to
+/// the one or the other.
 void TileEmitter::emitSteps(Values& accumulators) {
   const ProductInstructionStep* product = nest_.statements[0].step.get();
-  if (!product || !product->general()) return step(0, accumulators);
+  if (!product || !product->fallback()) return step(0, accumulators);
   if (plan_.horizontal || steps_ == Steps::kWithin) return step(0, accumulators);
   llvm::SetVector<Value> seconds;
   seconds_ = &seconds;
   step(0, accumulators);
   seconds_ = nullptr;
   // One check for all vectors of these steps, so that there is only one branch.
-  Value holds = product->holdsFor(b_, seconds.getArrayRef());
+  Value correct = product->isCorrectFor(b_, seconds.getArrayRef());
   // A barrier forces LLVM to load the checked vectors again; it would keep them in registers that the sums need.
   mlir::LLVM::InlineAsmOp::create(
       b_, loc_, mlir::TypeRange(), mlir::ValueRange(), "", "~{memory}", /*has_side_effects=*/true,
       /*is_align_stack=*/false, mlir::LLVM::TailCallKind::None,
       mlir::LLVM::AsmDialectAttr::get(b_.getContext(), mlir::LLVM::AsmDialect::AD_ATT), mlir::ArrayAttr());
-  auto branch = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(accumulators)), holds, true);
-  for (const bool general : {false, true}) {
+  auto branch = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(accumulators)), correct, true);
+  for (const bool fallback : {false, true}) {
     OpBuilder::InsertionGuard guard(b_);
-    b_.setInsertionPointToStart(general ? branch.elseBlock() : branch.thenBlock());
-    general_ = general;
+    b_.setInsertionPointToStart(fallback ? branch.elseBlock() : branch.thenBlock());
+    use_fallback_ = fallback;
     Values sums = accumulators;
     step(0, sums);
     mlir::scf::YieldOp::create(b_, loc_, sums);

@@ -112,21 +112,21 @@ class PairStep final : public ProductInstructionStep {
       : pairs_(std::move(pairs)),
         first_(first),
         second_(second),
-        general_(GroupedProduct{pairs_.sums, first, second}) {}
+        fallback_(GroupedProduct{pairs_.sums, first, second}) {}
   const std::string& name() const override { return pairs_.name; }
   int lanes() const override { return pairs_.sums.lanes; }
   /// In addition to the operands: the sums of pairs, and a vector of ones.
   int64_t registers(int64_t vectors) const override { return vectors + 3; }
   /// Two products and a sum for each pair of vectors; a load and three instructions to check a vector.
   int64_t instructions(int64_t rows, int64_t vectors) const override { return 3 * rows * vectors + rows + 4 * vectors; }
-  const ProductInstructionStep* general() const override { return &general_; }
+  const ProductInstructionStep* fallback() const override { return &fallback_; }
 
   Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
     Value sums = pairsOf(b, flip(b, first, first_.flipped), flip(b, second, second_.flipped));
     return call(b, pairs_.sums, sums, splat(b, sum.getLoc(), 1), sum);
   }
 
-  Value holdsFor(OpBuilder& b, llvm::ArrayRef<Value> seconds) const override {
+  Value isCorrectFor(OpBuilder& b, llvm::ArrayRef<Value> seconds) const override {
     const mlir::Location loc = seconds[0].getLoc();
     const auto groups = llvm::cast<mlir::VectorType>(seconds[0].getType());
     Value ones = arith::ConstantOp::create(b, loc, mlir::DenseElementsAttr::get(groups, llvm::APInt(32, 0x01010101)));
@@ -162,7 +162,7 @@ class PairStep final : public ProductInstructionStep {
 
   PairProduct pairs_;
   Reading first_, second_;
-  GroupedStep general_;
+  GroupedStep fallback_;
 };
 
 /// Rewrites the nest to steps of groups for `instruction`. Returns its operands in the instruction's order, or the
@@ -221,7 +221,7 @@ class PairInstruction final : public ProductInstruction {
   }
   const std::string& name() const override { return pairs_.name; }
   Iterations iterations() const override { return {.n = groups_.lanes, .k = groups_.group}; }
-  bool pays(const Nest& nest) const override { return nest.statements[0].op->hasAttr(kNarrowPairs); }
+  bool isProfitable(const Nest& nest) const override { return nest.statements[0].op->hasAttr(kNarrowPairs); }
   std::string rewriteFor(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
     const auto taken = takeUpGroups(builder, nest, chip, groups_);
     if (const auto* reason = std::get_if<std::string>(&taken)) return *reason;

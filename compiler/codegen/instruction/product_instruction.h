@@ -23,8 +23,8 @@ class ProductInstruction {
   /// The target's name for it.
   virtual const std::string& name() const = 0;
   virtual Iterations iterations() const = 0;
-  /// Whether analysis should select it for a nest that rewriteFor() accepts.
-  virtual bool pays(const Nest& /*nest*/) const { return true; }
+  /// Whether code with this instruction is faster than multiply-adds, for a nest that rewriteFor() accepts.
+  virtual bool isProfitable(const Nest& /*nest*/) const { return true; }
   /// Rewrites the first statement of `nest`, which must be sum += x * y, so that each of its points is one step of this
   /// instruction. Afterwards the loop mapped to k counts steps; an element of an access function is the group of values
   /// along k that one step reads; the inputs are in the order (first, second); Statement::step is this instruction. The

@@ -29,11 +29,12 @@ class ProductInstructionStep {
   /// sum + the products of one step. The values are vectors of lanes() elements of the statement's operand types.
   virtual mlir::Value emit(mlir::OpBuilder& builder, mlir::Value first, mlir::Value second, mlir::Value sum) const = 0;
 
-  /// A step that is correct for all values, if emit() is correct for some values only; null if emit() always is.
-  virtual const ProductInstructionStep* general() const { return nullptr; }
-  /// For steps with general(): an i1 that holds if emit() is correct for these vectors of the second operand, whatever
-  /// the first operand's values are.
-  virtual mlir::Value holdsFor(mlir::OpBuilder& /*builder*/, llvm::ArrayRef<mlir::Value> /*seconds*/) const {
+  /// If emit() is correct for some values of the operands only: the step for all other values. Null if emit() is always
+  /// correct.
+  virtual const ProductInstructionStep* fallback() const { return nullptr; }
+  /// For steps with a fallback(): an i1 that is true if emit() is correct for these vectors of the second operand and
+  /// every first operand.
+  virtual mlir::Value isCorrectFor(mlir::OpBuilder& /*builder*/, llvm::ArrayRef<mlir::Value> /*seconds*/) const {
     return {};
   }
 };

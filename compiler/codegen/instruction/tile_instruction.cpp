@@ -81,7 +81,7 @@ std::string TileInstruction::rewriteFor(mlir::OpBuilder& builder, Nest& nest, co
   // Works on a copy: a failed rewrite must leave the nest unchanged.
   Nest grouped = nest;
   groupElements(builder, grouped, *loop, first, second);
-  const auto loops = tileLoopsOf(grouped);
+  const auto loops = macroTileLoopsOf(grouped);
   if (!loops) return "no loop of rows, of columns, or of the sum for tiles";
   if (grouped.statements[0].inputs[1].access.strides[loops->column] != 1 && !canPack(grouped, 1))
     return "columns lie apart and cannot be copied to panels";
@@ -92,19 +92,19 @@ std::string TileInstruction::rewriteFor(mlir::OpBuilder& builder, Nest& nest, co
 
 }  // namespace
 
-std::optional<TileLoops> tileLoopsOf(const Nest& nest) {
-  constexpr int64_t kMostRows = 64;  // rows that one load of a column tile serves
+std::optional<MacroTileLoops> macroTileLoopsOf(const Nest& nest) {
+  constexpr int64_t kMaxRows = 64;  // rows that one load of a column tile serves
   const Statement& main = nest.statements[0];
   const auto columns = columnsOf(nest);
   if (!columns || columns->input != 1) return std::nullopt;
-  TileLoops loops{-1, columns->loop, -1};
+  MacroTileLoops loops{-1, columns->loop, -1};
   int64_t rows = 0, steps = 0;
   const llvm::SmallVector<int> parallel = byOutputStride(nest);
   for (int loop : llvm::reverse(parallel))  // among equal loops, the one nearest in memory
     if (varies(main.inputs[0], loop) && !varies(main.inputs[1], loop) &&
-        std::min(nest.extents[loop], kMostRows) > rows) {
-      // Rows beyond kMostRows gain nothing, so longer loops count alike.
-      rows = std::min(nest.extents[loop], kMostRows);
+        std::min(nest.extents[loop], kMaxRows) > rows) {
+      // Rows beyond kMaxRows gain nothing, so longer loops count alike.
+      rows = std::min(nest.extents[loop], kMaxRows);
       loops.row = loop;
     }
   for (int loop = 0; loop < nest.loops(); ++loop)
@@ -117,8 +117,8 @@ std::optional<TileLoops> tileLoopsOf(const Nest& nest) {
   return loops;
 }
 
-std::optional<TileLoops> tileLoopsOf(const Nest& nest, const TilePlan& plan) {
-  auto loops = tileLoopsOf(nest);
+std::optional<MacroTileLoops> macroTileLoopsOf(const Nest& nest, const TilePlan& plan) {
+  auto loops = macroTileLoopsOf(nest);
   if (!loops || plan.vector_loop != loops->column) return std::nullopt;
   const Statement& main = nest.statements[0];
   llvm::SmallVector<int> rows, columns;
@@ -135,9 +135,9 @@ std::optional<TileLoops> tileLoopsOf(const Nest& nest, const TilePlan& plan) {
   return loops;
 }
 
-std::vector<TileLoops> possibleTileLoops(const Nest& nest) {
-  std::vector<TileLoops> possible;
-  const auto usual = tileLoopsOf(nest);
+std::vector<MacroTileLoops> possibleMacroTileLoops(const Nest& nest) {
+  std::vector<MacroTileLoops> possible;
+  const auto usual = macroTileLoopsOf(nest);
   if (!usual) return possible;
   const Statement& main = nest.statements[0];
   llvm::SmallVector<int> rows{usual->row}, columns;
@@ -147,11 +147,11 @@ std::vector<TileLoops> possibleTileLoops(const Nest& nest) {
     if (row && !column && loop != usual->row) rows.push_back(loop);
     if (column && !row && loop != usual->column) columns.push_back(loop);
   }
-  // -1: the tiles of a piece have no outer loop of columns. Listed last and visited first.
+  // -1: the tiles of a macro-tile have no outer loop of columns. Listed last and visited first.
   columns.push_back(-1);
   for (int row : rows)
     for (int outer_column : llvm::reverse(columns)) {
-      TileLoops loops = *usual;
+      MacroTileLoops loops = *usual;
       loops.row = row;
       loops.outer_column = outer_column;
       possible.push_back(loops);

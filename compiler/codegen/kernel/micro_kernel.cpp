@@ -28,8 +28,7 @@ std::string transposeRefusal(const Nest& nest, const TilePlan& plan) {
   if (plan.transposed == plan.vector_loop || nest.reduction[plan.transposed])
     return "the transposed loop is the vector loop, or sums";
   if (!transposesSomething(nest, plan)) return "no operand lies along the transposed loop and across the vectors";
-  if (plan.tile[plan.transposed] > plan.lanes)
-    return "a square that is transposed has as many rows as a vector has lanes";
+  if (plan.tile[plan.transposed] > plan.lanes) return "a transposed square has more rows than a vector has lanes";
   return "";
 }
 

@@ -28,7 +28,7 @@ std::vector<Nest> instructionVariants(mlir::OpBuilder& builder, const Nest& nest
   for (const ProductInstructions& kind : kindsOfProductInstructions(chip)) {
     Nest form = nest;
     const auto taken = [&](const auto& each) {
-      return each->pays(nest) && each->rewriteFor(builder, form, chip).empty();
+      return each->isProfitable(nest) && each->rewriteFor(builder, form, chip).empty();
     };
     if (!llvm::any_of(kind, taken)) continue;
     const auto price = priceOf(form, chip, wanted);

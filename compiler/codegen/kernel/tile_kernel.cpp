@@ -10,7 +10,7 @@
 #include "compiler/codegen/emit/tile_emitter.h"
 #include "compiler/codegen/instruction/tile_instruction.h"
 #include "compiler/codegen/kernel/kernels.h"
-#include "compiler/codegen/kernel/tile_pieces.h"
+#include "compiler/codegen/kernel/macro_tile.h"
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/contraction_plan.h"
 #include "compiler/codegen/tiling/loop_order.h"
@@ -85,7 +85,7 @@ class TileCode {
 
   /// Sets the shapes of all tile registers and clears them. The 64 bytes of palette 1: its number, the row to restart
   /// with, the bytes of a row of each tile (16 bits each, from byte 16) and its rows (8 bits each, from byte 48).
-  void configure(const Piece& shape) {
+  void configure(const MacroTile& shape) {
     std::array<uint8_t, 64> bytes{};
     bytes[0] = 1;
     auto set = [&](int tile, int64_t rows, int64_t columns) {
@@ -114,10 +114,10 @@ class TileCode {
   mlir::Location loc_;
 };
 
-/// Emits one piece of results: clear, accumulate, store.
-class PieceCode {
+/// Emits one macro-tile of results: clear, accumulate, store.
+class MacroTileCode {
  public:
-  PieceCode(TileEmitter& tile, const TileLoops& loops, const Piece& shape)
+  MacroTileCode(TileEmitter& tile, const MacroTileLoops& loops, const MacroTile& shape)
       : tile_(tile),
         b_(tile.builder()),
         code_(b_),
@@ -172,14 +172,14 @@ class PieceCode {
   struct Side {
     int inner, outer;
     int64_t within;         ///< tiles along the inner loop
-    int64_t of_tile, size;  ///< iterations of the inner loop in a tile, and in the piece
+    int64_t of_tile, size;  ///< iterations of the inner loop in a tile, and in the macro-tile
 
     struct Place {
       int64_t outer, inner;
     };
-    /// Where a tile begins. The last one ends with the piece, so it may overlap the one before it.
+    /// Where a tile begins. The last one ends with the macro-tile, so it may overlap the one before it.
     Place of(int64_t tile) const { return {tile / within, std::min(tile % within * of_tile, size - of_tile)}; }
-    /// Its number among the rows or columns of the piece.
+    /// Its number among the rows or columns of the macro-tile.
     int64_t numberOf(Place place) const { return place.outer * size + place.inner; }
     /// Its offset in an operand's elements.
     int64_t offsetOf(Place place, const Access& access) const {
@@ -263,8 +263,8 @@ class PieceCode {
   TileEmitter& tile_;
   OpBuilder& b_;
   TileCode code_;
-  const TileLoops& loops_;
-  const Piece& shape_;
+  const MacroTileLoops& loops_;
+  const MacroTile& shape_;
   const TileProduct& product_;
   const Side rows_, columns_;
   int64_t first_ = 0, columns_in_pass_ = 0;  ///< tiles of columns
@@ -280,11 +280,11 @@ class TileKernel final : public MicroKernel {
   bool evaluates(const ProductInstructionStep& step) const override { return step.tiles() != nullptr; }
   bool fits(const Nest& nest, const TilePlan& plan) const override {
     if (!productOf(nest) || plan.lanes == 1 || plan.horizontal) return false;
-    return tileLoopsOf(nest, plan).has_value();
+    return macroTileLoopsOf(nest, plan).has_value();
   }
   std::string refusal(const Nest& nest, const TilePlan& plan) const override;
   Iterations iterations(const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest, plan);
+    const MacroTileLoops loops = *macroTileLoopsOf(nest, plan);
     Iterations all{.m = {loops.row}, .n = {loops.column}, .k = plan.reductions};
     if (loops.outer_row >= 0) all.m.insert(all.m.begin(), loops.outer_row);
     if (loops.outer_column >= 0) all.n.insert(all.n.begin(), loops.outer_column);
@@ -295,9 +295,9 @@ class TileKernel final : public MicroKernel {
     return plan.vectors;
   }
   double cycles(const Nest& nest, const Chip& chip, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest, plan);
-    const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
-    const double step = PieceCostModel(nest, chip, loops).stepCycles(shape, plan.tile);
+    const MacroTileLoops loops = *macroTileLoopsOf(nest, plan);
+    const MacroTile shape = macroTileOf(nest, loops, plan.tile, plan.tile[loops.depth]);
+    const double step = MacroTileCostModel(nest, chip, loops).stepCycles(shape, plan.tile);
     // Results cost as much as with other kernels, plus the store to and the load from the stack; followers cost the
     // same with any kernel.
     const double vectors = static_cast<double>(pointsOf(nest, plan));
@@ -305,16 +305,16 @@ class TileKernel final : public MicroKernel {
            vectors * (chip.costParameters().products().result_cycles() + kThroughStack / chip.instructionsPerCycle());
   }
   double instructions(const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest, plan);
-    const Piece shape = pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]);
+    const MacroTileLoops loops = *macroTileLoopsOf(nest, plan);
+    const MacroTile shape = macroTileOf(nest, loops, plan.tile, plan.tile[loops.depth]);
     // Converts cycles of tile products to the number of ordinary instructions that take as long.
     return steps(nest, plan, loops) * static_cast<double>(shape.row_tiles * shape.all_columns) *
                productOf(nest)->cycles +
            results(nest, plan);
   }
   void enter(OpBuilder& builder, const Nest& nest, const TilePlan& plan) const override {
-    const TileLoops loops = *tileLoopsOf(nest, plan);
-    TileCode(builder).configure(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]));
+    const MacroTileLoops loops = *macroTileLoopsOf(nest, plan);
+    TileCode(builder).configure(macroTileOf(nest, loops, plan.tile, plan.tile[loops.depth]));
   }
   void leave(OpBuilder& builder, const Nest& /*nest*/) const override {
     TileCode(builder).emit("llvm.x86.tilerelease", {});
@@ -322,7 +322,7 @@ class TileKernel final : public MicroKernel {
   void emit(TileEmitter& tile) const override;
 
  private:
-  static double steps(const Nest& nest, const TilePlan& plan, const TileLoops& loops) {
+  static double steps(const Nest& nest, const TilePlan& plan, const MacroTileLoops& loops) {
     double steps = 1;
     for (int loop : plan.reductions)
       steps *=
@@ -340,15 +340,15 @@ class TileKernel final : public MicroKernel {
 std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, const PlanConstraints& wanted,
                                          const TilePlan& /*vectors*/) const {
   if (!productOf(nest)) return std::nullopt;
-  const auto usual = tileLoopsOf(nest);
+  const auto usual = macroTileLoopsOf(nest);
   if (!usual) return std::nullopt;  // a slice of one row or one column
   TilePlan plan = emptyPlan(nest);
   plan.lanes = lanesOf(nest, chip);
   plan.vector_loop = usual->column;
-  TileLoops loops = choosePiece(nest, chip, wanted.vectors, plan);
-  const bool keeps_rows =
-      PieceCostModel(nest, chip, loops).keepsRows(pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
-  // With rows in the near level, more columns per piece reuse them.
+  MacroTileLoops loops = chooseMacroTile(nest, chip, wanted.vectors, plan);
+  const bool keeps_rows = MacroTileCostModel(nest, chip, loops)
+                              .keepsRows(macroTileOf(nest, loops, plan.tile, plan.tile[loops.depth]), plan.tile);
+  // With rows in the near level, more columns per macro-tile reuse them.
   if (keeps_rows) splitIntoColumnPasses(nest, chip, wanted.vectors > 0, loops, plan);
   plan.rows = static_cast<int>(plan.tile[loops.row] * outerSize(loops.outer_row, plan.tile));
   plan.vectors =
@@ -367,7 +367,7 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
     return row && column ? 0 : row == keeps_rows ? 1 : 2;
   });
   blockStreamedOperand(nest, chip, keeps_rows ? 1 : 0, plan);
-  // Packs the columns if they are strided, or if rows of a tile evict each other and enough pieces read them.
+  // Packs the columns if they are strided, or if rows of a tile evict each other and enough macro-tiles read them.
   const bool apart = b.access.strides[loops.column] != 1;
   const bool crowded = evictEachOther(chip, plan.tile[loops.depth], strideBytes(nest, 1, loops.depth)) &&
                        passesOver(nest, plan, b) >= chip.costParameters().products().pack_passes();
@@ -383,44 +383,44 @@ std::optional<TilePlan> TileKernel::plan(const Nest& nest, const Chip& chip, con
 std::string TileKernel::refusal(const Nest& nest, const TilePlan& plan) const {
   if (std::string reason = MicroKernel::refusal(nest, plan); !reason.empty()) return reason;
   const TileProduct& product = *productOf(nest);
-  const TileLoops loops = *tileLoopsOf(nest, plan);
+  const MacroTileLoops loops = *macroTileLoopsOf(nest, plan);
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (plan.tile[loop] > 1 && nest.reduction[loop] && loop != loops.depth)
-      return "a piece has rows, columns, and steps of the innermost sum";
+      return "a macro-tile has rows, columns, and steps of the innermost sum";
   llvm::SmallVector<int64_t> sizes = plan.tile;
   for (int64_t columns : {plan.tile[loops.column], nest.extents[loops.column] % plan.tile[loops.column]}) {
     sizes[loops.column] = columns;
     if (columns > 0 && !columnPassesAreWhole(nest, loops, sizes, plan.lanes))
-      return "columns that are summed up in turns are whole tiles and vectors";
+      return "several column passes need whole tiles and vectors of columns";
   }
-  if (pieceOf(nest, loops, plan.tile, plan.tile[loops.depth]).products() > kSums)
+  if (macroTileOf(nest, loops, plan.tile, plan.tile[loops.depth]).products() > kSums)
     return absl::StrCat("sums of more than ", kSums, " tiles of ", product.rows, " by ", product.columns);
   if (plan.tile[loops.depth] > product.depth / product.group)
     return absl::StrCat("more than ", product.depth / product.group, " groups of the sum in a tile");
-  if (plan.reductions.back() != loops.depth) return "the sum within tiles is the innermost";
-  if (plan.transposed >= 0) return "it turns nothing";
+  if (plan.reductions.back() != loops.depth) return "the reduction within tiles must be the innermost";
+  if (plan.transposed >= 0) return "this kernel transposes nothing";
   if (const auto* row = llvm::find(plan.points, loops.row);
       row != plan.points.end() && row > llvm::find(plan.points, loops.column))
-    return "rows come before columns";
+    return "rows must come before columns";
   bool panels = nest.statements[0].inputs[1].access.strides[loops.column] == 1;
   for (const PackedOperand& packed : plan.packed) {
     if (packed.input != 1 || packed.loop != loops.column || packed.strided_copy)
       return "only the operand of columns is packed, in panels of columns";
     panels = true;
   }
-  return panels ? "" : "columns that lie apart are packed";
+  return panels ? "" : "columns that are not contiguous must be packed";
 }
 
 /// Accumulates column pass `pass`, interleaved with the results of the previous pass: each step is followed by an equal
 /// share of their rows, so that few rows remain after the last step.
-void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t pass, const TileRows& results) {
+void accumulateAndFinish(TileEmitter& tile, MacroTileCode& macro_tile, int row, int64_t pass, const TileRows& results) {
   OpBuilder& b = tile.builder();
   const mlir::Location loc = b.getUnknownLoc();
   const auto index = [&](int64_t value) -> Value { return arith::ConstantIntOp::create(b, loc, value, 64); };
   // Rows per step, in whole groups, such that all groups are done after the last step.
   const int64_t rows = tile.tile().sizes[row], together = tile.rowsTogether(results), end = rows - rows % together;
-  const int64_t each = ceilDiv(end / together, piece.steps()) * together;
-  piece.sumUp(pass, [&](Value step) {
+  const int64_t each = ceilDiv(end / together, macro_tile.steps()) * together;
+  macro_tile.sumUp(pass, [&](Value step) {
     // A sum of a single step: all rows at once.
     if (!step) return tile.emitRows(results, index(0), index(end), together);
     Value from = arith::MulIOp::create(b, loc, step, index(each));
@@ -432,9 +432,9 @@ void sumUpBeside(TileEmitter& tile, PieceCode& piece, int row, int64_t pass, con
 
 void TileKernel::emit(TileEmitter& tile) const {
   const TilePlan& plan = tile.plan();
-  const TileLoops loops = *tileLoopsOf(tile.nest(), plan);
-  const Piece usual = pieceOf(tile.nest(), loops, plan.tile, plan.tile[loops.depth]);
-  const Piece shape = pieceOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
+  const MacroTileLoops loops = *macroTileLoopsOf(tile.nest(), plan);
+  const MacroTile usual = macroTileOf(tile.nest(), loops, plan.tile, plan.tile[loops.depth]);
+  const MacroTile shape = macroTileOf(tile.nest(), loops, tile.tile().sizes, plan.tile[loops.depth]);
   OpBuilder& b = tile.builder();
   TileCode code(b);
   // Rows of a buffer are whole vectors.
@@ -445,27 +445,28 @@ void TileKernel::emit(TileEmitter& tile) const {
   const int64_t stride = ceilDiv(columns, whole) * whole, rows = sizes[loops.row] * outerSize(loops.outer_row, sizes);
   llvm::SmallVector<Value, 2> buffers;
   for (int64_t i = 0; i < std::min<int64_t>(passes, 2); ++i) buffers.push_back(code.stack(rows * stride * 4));
-  // At an edge: other shapes during this piece, the usual ones afterwards.
+  // At an edge: other shapes during this macro-tile, the usual ones afterwards.
   const bool reshaped = !shape.fitsShapesOf(usual);
   if (reshaped) code.configure(shape);
-  PieceCode piece(tile, loops, shape);
+  MacroTileCode macro_tile(tile, loops, shape);
   const mlir::Type element = tile.nest().statements[0].outputs[0].access.element;
   const auto withResults = [&](int64_t pass, llvm::function_ref<void(const TileRows&)> fn) {
-    const auto takes = [&](const Point& vector) { return piece.columnPassOf(vector) == pass; };
+    const auto takes = [&](const Point& vector) { return macro_tile.columnPassOf(vector) == pass; };
     const auto sum = [&](Value row, const Point& vector) -> Value {
       Value from = advance(b, buffers[pass % 2], element, stride, row);
-      from = code.at(from, element, piece.placeOf(vector, stride));
+      from = code.at(from, element, macro_tile.placeOf(vector, stride));
       return LLVM::LoadOp::create(b, b.getUnknownLoc(), mlir::VectorType::get({lanes}, element), from, 4);
     };
     fn({.loop = loops.row, .takes = takes, .sum = sum});
   };
   // Software pipeline: the first column pass alone, then each pass together with the results of the previous one, and
   // the last results alone.
-  piece.sumUp(0, [](Value) {});
-  piece.store(buffers[0], stride);
+  macro_tile.sumUp(0, [](Value) {});
+  macro_tile.store(buffers[0], stride);
   for (int64_t pass = 1; pass < passes; ++pass) {
-    withResults(pass - 1, [&](const TileRows& results) { sumUpBeside(tile, piece, loops.row, pass, results); });
-    piece.store(buffers[pass % 2], stride);
+    withResults(pass - 1,
+                [&](const TileRows& results) { accumulateAndFinish(tile, macro_tile, loops.row, pass, results); });
+    macro_tile.store(buffers[pass % 2], stride);
   }
   if (reshaped) code.configure(usual);
   withResults(passes - 1, [&](const TileRows& results) { tile.emitRows(results); });

@@ -207,9 +207,9 @@ std::function<void(v1::Schedule&)> inPieces(const std::vector<int64_t>& sizes, c
   };
 }
 
-// Results of one turn are computed while the next turn's sums are accumulated: for few and for many steps, with and
-// without a last partial step, and with rows that are not a multiple of those processed together.
-TEST_F(TileKernel, ComputesWhatFollowsBesideTheNextTurn) {
+// The results of one column pass are computed while the sums of the next one are accumulated: for few and for many
+// steps, with and without a last partial step, and for a number of rows that is not a multiple of the rows of a block.
+TEST_F(TileKernel, ComputesResultsDuringTheNextColumnPass) {
   for (int64_t k : {64, 68, 192, 960})
     for (auto [rows, columns] : {std::pair(45, 64), {16, 128}, {7, 128}, {30, 96}, {33, 48}}) {
       WorkloadText text;
@@ -248,7 +248,7 @@ TEST_F(TileKernel, IsChosenByItsPrice) {
   EXPECT_EQ(chosen(product(kUnsigned, 128, 128, 256)), "tdpbuud");
   EXPECT_EQ(chosen(product(kSignedUnsigned, 128, 128, 256)), "tdpbsud");
   EXPECT_EQ(chosen(product(kHalves, 128, 128, 256)), "tdpbf16ps");
-  // A tile of which a sixteenth is used, and one whose sum is a single group, are slower than vectors.
+  // Vectors are faster than a tile that is used to a sixteenth, and than a tile whose sum is a single group.
   EXPECT_EQ(chosen(product(kUnsignedSigned, 1, 128, 256)), "vpdpbusd.512");
   EXPECT_EQ(chosen(product(kUnsignedSigned, 128, 128, 4)), "vpdpbusd.512");
   // Bits are flipped where elements are loaded, which no tile instruction does.
@@ -304,7 +304,7 @@ std::string blockedWindow(int64_t n, int64_t height, int64_t width, int64_t chan
 // Rows of an image need not be the only tile dimension: together with their neighbours, or with other blocks of
 // channels, there are four independent sums instead of one.
 TEST_F(TileKernel, TilesOfAPieceFollowEachOtherAlongSeveralLoops) {
-  const auto pieceOf = [](const std::string& ir) {
+  const auto macroTileOf = [](const std::string& ir) {
     auto schedule = defaultSchedule(sapphireRapids(ir));
     EXPECT_TRUE(schedule.ok()) << schedule.status();
     std::vector<std::pair<std::string, int64_t>> found;
@@ -314,13 +314,13 @@ TEST_F(TileKernel, TilesOfAPieceFollowEachOtherAlongSeveralLoops) {
     for (const v1::Extent& extent : kernel.tile()) found.emplace_back(extent.dimension(), extent.size());
     return found;
   };
-  using Piece = std::vector<std::pair<std::string, int64_t>>;
+  using MacroTile = std::vector<std::pair<std::string, int64_t>>;
   // Loops of one iteration are dropped: i0 are blocks, i1 rows, i2 their points.
-  EXPECT_EQ(pieceOf(blockedWindow(1, 14, 14, 256, 16)), (Piece{{"i1", 4}, {"i2", 14}, {"i3", 16}, {"r5", 16}}));
-  // Rows of 28 are two tiles. Images are farther apart than rows. Four blocks are processed in turns where there are
-  // enough pieces.
-  EXPECT_EQ(pieceOf(blockedWindow(16, 28, 28, 128, 8)),
-            (Piece{{"i1", 4}, {"i2", 2}, {"i3", 28}, {"i4", 16}, {"r6", 16}}));
+  EXPECT_EQ(macroTileOf(blockedWindow(1, 14, 14, 256, 16)), (MacroTile{{"i1", 4}, {"i2", 14}, {"i3", 16}, {"r5", 16}}));
+  // Rows of 28 are two tiles. Images are farther apart than rows. If there are enough macro-tiles, four blocks are
+  // processed in several column passes.
+  EXPECT_EQ(macroTileOf(blockedWindow(16, 28, 28, 128, 8)),
+            (MacroTile{{"i1", 4}, {"i2", 2}, {"i3", 28}, {"i4", 16}, {"r6", 16}}));
   for (auto [n, height, width, channels, blocks] : {std::tuple(1, 5, 14, 64, 3),
                                                     {1, 14, 14, 8, 2},
                                                     {3, 3, 7, 68, 2},

@@ -111,8 +111,9 @@ std::optional<DynamicKeyRange> findDynamicKeyRange(const RegionVariant& variant,
     if (strip.end <= counted.first || strip.first >= counted.end) continue;
     if (strip.first < counted.first || strip.end > counted.end) return std::nullopt;
   }
-  counted.piece = keyPiece(counted.keys, kMostKeyPieces);
-  return counted.piece > 0 && counted.piece < counted.keys ? std::optional(std::move(counted)) : std::nullopt;
+  counted.keys_per_group = keysPerGroup(counted.keys, kMaxKeyGroups);
+  return counted.keys_per_group > 0 && counted.keys_per_group < counted.keys ? std::optional(std::move(counted))
+                                                                             : std::nullopt;
 }
 
 Nest withKeyCount(const RegionVariant& variant, size_t step, int64_t keys) {

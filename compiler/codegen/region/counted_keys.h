@@ -4,7 +4,7 @@
 
 /// Skips keys of attention (columns of the scores) that conditions in memory remove: the sequence is shorter than its
 /// maximal length, or padded. Softmax gives such keys the weight zero in all rows. Code for whole rows therefore stops
-/// after the last piece of keys with a true condition; each slice finds that piece at run time. As with static masks
+/// after the last group of keys with a true condition; each slice finds that group at run time. As with static masks
 /// (masked_keys.h), the values at removed keys must be finite.
 namespace tessera::compiler::codegen {
 

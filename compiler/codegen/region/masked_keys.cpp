@@ -98,7 +98,7 @@ std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests) {
   return parts ? std::optional(scoresOf(nests, *parts)) : std::nullopt;
 }
 
-std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests) {
+std::optional<SoftmaxScores> softmaxWithUnsharedScores(const SlicedNests& nests) {
   // The last product that reads a softmax decides; its scores may be read by that softmax only.
   for (size_t product = nests.nests.size(); product-- > 0;) {
     const auto parts = softmaxReadBy(nests, product);
@@ -115,12 +115,12 @@ std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests) 
   return std::nullopt;
 }
 
-void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks) {
+void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t block_keys) {
   // Results need all of their elements, and a softmax in place has overwritten its scores.
   if (nests.isResult(softmax.scores) || nests.isResult(softmax.powers) || softmax.scores == softmax.powers) return;
   PositionMask mask;
-  mask.piece = blocks > 0 ? blocks : keyPiece(softmax.keys, kMostKeyPieces);
-  mask.blocks = blocks > 0;
+  mask.keys_per_group = block_keys > 0 ? block_keys : keysPerGroup(softmax.keys, kMaxKeyGroups);
+  mask.blocks = block_keys > 0;
   mask.sums = sumsOf(nests, softmax);
   int writers = 0;
   for (auto [n, nest] : llvm::enumerate(nests.nests)) {
@@ -147,11 +147,12 @@ void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t 
 Range unmaskedKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops) {
   const PositionMask& mask = *nests.mask;
   llvm::SmallVector<Range> box(loops);
-  // Tests pieces of keys from both ends: a piece is removed if all scores in its box are minus infinity.
-  const Keys kept = compiler::unmaskedKeys(nests.nests[mask.nest].extents[mask.key], mask.piece, [&](Keys keys) {
-    box[mask.key] = {keys.lo, keys.hi};
-    return maskedBy(ScoreBounds(nests, box).of(mask.statement, mask.output));
-  });
+  // Tests groups of keys from both ends: a group is removed if all scores in its box are minus infinity.
+  const Keys kept =
+      compiler::unmaskedKeys(nests.nests[mask.nest].extents[mask.key], mask.keys_per_group, [&](Keys keys) {
+        box[mask.key] = {keys.lo, keys.hi};
+        return maskedBy(ScoreBounds(nests, box).of(mask.statement, mask.output));
+      });
   return {kept.lo, kept.hi};
 }
 

@@ -14,14 +14,14 @@ std::optional<SoftmaxScores> scoresOf(const SlicedNests& nests);
 
 /// The scores of the last softmax that a product reads. Unlike scoresOf, the product need not be the last one; but no
 /// nest outside of the softmax and that product may read the scores or powers.
-std::optional<SoftmaxScores> softmaxWithPrivateScores(const SlicedNests& nests);
+std::optional<SoftmaxScores> softmaxWithUnsharedScores(const SlicedNests& nests);
 
-/// Finds the mask of `softmax`, and sets `SlicedNests::mask`, so that slices skip the keys that it removes. `blocks`:
-/// keys per block if runSoftmaxInBlocks has rewritten the softmax; 0 if it runs over whole rows. No mask is set if
-/// another nest reads the powers, or no comparison of positions is found.
-void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t blocks);
+/// Finds the mask of `softmax`, and sets `SlicedNests::mask`, so that slices skip the keys that it removes.
+/// `block_keys`: keys per block if runSoftmaxInBlocks has rewritten the softmax; 0 if it runs over whole rows. No mask
+/// is set if another nest reads the powers, or no comparison of positions is found.
+void findPositionMask(SlicedNests& nests, const SoftmaxScores& softmax, int64_t block_keys);
 
-/// The keys that remain if the pieces of keys that the mask removes at both ends are dropped; at least one piece
+/// The keys that remain if the groups of keys that the mask removes at both ends are dropped; at least one group
 /// remains. `loops`: the range that each loop of the nest that writes the scores runs.
 Range unmaskedKeys(const SlicedNests& nests, llvm::ArrayRef<Range> loops);
 

@@ -1,4 +1,4 @@
-// Keys that a softmax's mask removes: which slices skip them, and in what pieces.
+// Keys that a softmax's mask removes: which slices skip them, and in groups of which size.
 #include <gtest/gtest.h>
 
 #include <random>

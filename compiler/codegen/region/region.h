@@ -33,14 +33,14 @@ struct Strip {
 };
 
 /// Steps [first, end) of a variant that run over the keys of a softmax in whole rows. At run time each slice finds the
-/// last piece of keys with a true condition, and the steps run over the keys up to the end of that piece
+/// last group of keys with a true condition, and the steps run over the keys up to the end of that group
 /// (counted_keys.h).
 struct DynamicKeyRange {
   size_t first = 0, end = 0;
-  llvm::SmallVector<int> loops;  ///< per step: its loop over keys; -1: none
-  int64_t keys = 0, piece = 1;   ///< all keys, and keys per piece
-  Access conditions;             ///< of the first key
-  int64_t stride = 1;            ///< elements from one key's condition to the next
+  llvm::SmallVector<int> loops;          ///< per step: its loop over keys; -1: none
+  int64_t keys = 0, keys_per_group = 1;  ///< all keys, and keys of one group
+  Access conditions;                     ///< of the first key
+  int64_t stride = 1;                    ///< elements from one key's condition to the next
 };
 
 /// Moves the rows of a buffer that this slice reuses from the previous one to the place where this slice's nests read
@@ -50,8 +50,8 @@ struct HaloMove {
   mlir::Value root;
   mlir::Type element;
   int64_t from = 0, to = 0, length = 0;  ///< elements
-  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> around =
-      {};  ///< stride and extent of each coordinate outside of the rows: one move for each
+  /// Stride and extent of each coordinate outside of the rows: one move for each combination of their indices.
+  llvm::SmallVector<std::pair<int64_t, int64_t>, 2> around = {};
 };
 
 /// The code for all slices of one geometry, for instance full slices, a smaller last slice, or slices at a padded
@@ -68,8 +68,8 @@ struct RegionVariant {
 struct Region {
   llvm::SmallVector<int64_t> counts;  ///< slices along each slice loop
   int64_t blocks = 1;  ///< more than 1: the last slice loop counts blocks of a reduction within one slice
-  /// number of consecutive slices along the last loop that one grid point runs (SliceLoop::part)
-  int64_t part = 1;
+  /// number of consecutive slices along the last loop that one grid point runs (SliceLoop::sequence_length)
+  int64_t sequence_length = 1;
   /// a softmax over whole rows has a mask, and each variant computes only the range of keys that the mask keeps
   bool masked = false;
   int mask_loop = -1;                        ///< the slice loop that determines which key blocks run; -1: all run
@@ -78,19 +78,19 @@ struct Region {
   std::vector<RegionVariant> variants;                         ///< one per combination of groups, last loop fastest
   llvm::SmallVector<std::pair<mlir::Value, int64_t>> scratch;  ///< buffer, byte offset in the thread's scratch
   int64_t scratch_bytes = 0;
-  int64_t move_bytes = 0;   ///< bytes of the vectors by which kept rows are moved
-  int64_t key_piece = 0;    ///< piece of the mask that removes keys; 0: no mask
-  std::string description;  ///< "region of 5 nests, 96 slices of 1x64x64"
+  int64_t move_bytes = 0;      ///< bytes of the vectors by which kept rows are moved
+  int64_t keys_per_group = 0;  ///< a mask removes whole groups of this many keys; 0: no mask
+  std::string description;     ///< "region of 5 nests, 96 slices of 1x64x64"
 
   int64_t slices() const {
     int64_t product = 1;
     for (int64_t count : counts) product *= count;
     return product / blocks;
   }
-  /// Along the last slice loop: parts, or slices if slices are independent.
-  int64_t parts() const { return (counts.back() + part - 1) / part; }
+  /// Sequences along the last slice loop; slices, if the slices are independent.
+  int64_t sequences() const { return (counts.back() + sequence_length - 1) / sequence_length; }
   /// Points of the grid.
-  int64_t points() const { return slices() / (part > 1 ? counts.back() : 1) * (part > 1 ? parts() : 1); }
+  int64_t points() const { return sequence_length > 1 ? slices() / counts.back() * sequences() : slices(); }
 };
 
 /// A copy of an operand to panels that is the same for all slices. It runs in a phase before the region.

@@ -14,7 +14,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 /// Variants are copies of the code: full, first and last slices for each slice loop.
-constexpr size_t kMostVariants = 27;
+constexpr size_t kMaxVariants = 27;
 
 mlir::Type elementOf(mlir::Value root) { return llvm::cast<mlir::MemRefType>(root.getType()).getElementType(); }
 
@@ -37,7 +37,7 @@ absl::StatusOr<RegionBuilder> RegionBuilder::create(const SlicedNests& nests, ll
 }
 
 std::optional<UnkeptRows> RegionBuilder::unkeptRows() const {
-  const auto* kept = llvm::find_if(loops_, [](const SliceLoop& loop) { return loop.part > 1; });
+  const auto* kept = llvm::find_if(loops_, [](const SliceLoop& loop) { return loop.sequence_length > 1; });
   if (kept == loops_.end()) return std::nullopt;
   const bool softmax = nests_.deferred_softmax || nests_.softmax || nests_.mask || kept + 1 != loops_.end();
   for (const Nest& nest : nests_.nests)
@@ -59,9 +59,9 @@ absl::Status RegionBuilder::layOut() {
     variants *= geometry_.groups(v).size();
   }
   // Each variant is code of its own, so their number bounds the size of the object.
-  if (variants > kMostVariants)
+  if (variants > kMaxVariants)
     return refuseChain(absl::StrCat("slices have ", variants, " different shapes"), absl::StrCat(variants),
-                       absl::StrCat("at most ", kMostVariants));
+                       absl::StrCat("at most ", kMaxVariants));
   llvm::SmallVector<int> group(geometry_.sliceLoops(), 0);
   // All combinations of groups, the last slice loop fastest: the emitter numbers variants in that order.
   do region_.variants.push_back({group, {}, {}});
@@ -80,7 +80,7 @@ std::vector<std::vector<RegionNest>> RegionBuilder::cut() {
   chooseDepths();
   std::vector<std::vector<RegionNest>> sliced;
   for (const RegionVariant& variant : region_.variants) sliced.push_back(slice(variant.group));
-  region_.part = geometry_.part();
+  region_.sequence_length = geometry_.sequenceLength();
   region_.move_bytes = chip_.vectorBits() / 8;
   for (RegionVariant& variant : region_.variants) variant.moves = movesOf(variant.group);
   region_.masked = nests_.mask && !nests_.mask->blocks;
@@ -101,7 +101,7 @@ Region RegionBuilder::finish() {
   if (nests_.softmax)
     for (RegionVariant& variant : region_.variants) variant.counted = findDynamicKeyRange(variant, *nests_.softmax);
   const double kept = nests_.mask ? keptShare() : 1;
-  if (kept < 1) region_.key_piece = nests_.mask->piece;
+  if (kept < 1) region_.keys_per_group = nests_.mask->keys_per_group;
   region_.mask_loop = geometry_.maskLoopOf();
   region_.unmasked_blocks.assign(geometry_.unmaskedBlocks().begin(), geometry_.unmaskedBlocks().end());
   if (!loops_.back().reductions.empty()) region_.blocks = region_.counts.back();
@@ -153,12 +153,12 @@ void RegionBuilder::visitBuffers() {
       });
   for (mlir::Value root : scratch_) {
     ScratchLayout& layout = layouts_[root];
-    layout.touched = isTouched(root);
+    layout.in_memory = isInMemory(root);
     if (layout.whole) layout.elements = llvm::cast<mlir::MemRefType>(root.getType()).getNumElements();
   }
 }
 
-bool RegionBuilder::isTouched(mlir::Value root) const {
+bool RegionBuilder::isInMemory(mlir::Value root) const {
   return llvm::any_of(nests_.nests, [&](const Nest& nest) {
     return llvm::any_of(nest.statements, [&](const Statement& statement) {
       for (const Operand& input : statement.inputs)
@@ -175,7 +175,7 @@ void RegionBuilder::chooseDepths() {
   depth_.assign(nests_.nests.size(), 0);
   for (size_t n = 0; n < nests_.nests.size(); ++n)
     for (int v = 0; v < geometry_.sliceLoops(); ++v)
-      if (geometry_.dependsOn(n, v) || nests_.time(n) == When::kEveryBlock || nests_.time(n) == When::kLastBlock)
+      if (geometry_.dependsOn(n, v) || nests_.whenOf(n) == When::kEveryBlock || nests_.whenOf(n) == When::kLastBlock)
         depth_[n] = v + 1;
   // Nests that write parts of one buffer must run again together. A greater depth of one nest may require a greater
   // depth of others, so this is repeated until nothing changes.
@@ -207,7 +207,7 @@ void RegionBuilder::chooseDepths() {
     if (after == 1) depth = geometry_.sliceLoops();
   }
   for (size_t n = 0; n < nests_.nests.size(); ++n)
-    if (nests_.time(n) == When::kFirstBlock) depth_[n] = geometry_.sliceLoops() - 1;
+    if (nests_.whenOf(n) == When::kFirstBlock) depth_[n] = geometry_.sliceLoops() - 1;
 }
 
 /// Adds the start of `range`, times `stride`, to `access`. `v`: the slice loop that moves the range; -1: none.
@@ -235,7 +235,7 @@ void RegionBuilder::place(Access& access, size_t n, llvm::ArrayRef<MovingRange> 
       const int64_t stride = layout.strides[c];
       access.offset += stride * walk.start;
       for (auto [loop, coefficient] : walk.loops) access.strides[loop] += stride * coefficient;
-      moveBy(access, -stride, geometry_.origin(access.root, static_cast<int>(c), group),
+      moveBy(access, -stride, geometry_.scratchRange(access.root, static_cast<int>(c), group),
              geometry_.boxCutBy(access.root, static_cast<int>(c)), group);
     }
   } else {
@@ -295,7 +295,7 @@ std::vector<RegionNest> RegionBuilder::slice(llvm::ArrayRef<int> group) const {
     for (int loop = 0; loop < nest.loops(); ++loop) nest.extents[loop] = loops[loop].size;
     // Loops of one iteration in these slices disappear, and contiguous ones merge.
     mergeLoops(nest);
-    result.push_back({std::move(nest), static_cast<int>(n), depth_[n], nests_.time(n) == When::kLastBlock});
+    result.push_back({std::move(nest), static_cast<int>(n), depth_[n], nests_.whenOf(n) == When::kLastBlock});
   }
   return result;
 }
@@ -336,7 +336,7 @@ std::string RegionBuilder::describe(double kept) const {
   if (kept < 1) absl::StrAppend(&text, absl::StrFormat(", %.0f %% of the keys masked", 100 * (1 - kept)));
   for (const RegionVariant& variant : region_.variants) {
     if (!variant.counted) continue;
-    absl::StrAppend(&text, ", keys counted by ", variant.counted->piece);
+    absl::StrAppend(&text, ", keys counted by ", variant.counted->keys_per_group);
     break;
   }
   for (const RegionVariant& variant : region_.variants) {
@@ -345,9 +345,9 @@ std::string RegionBuilder::describe(double kept) const {
     absl::StrAppend(&text, ", ", strip.end - strip.first, " of them ", strip.rows, " rows at a time");
     break;
   }
-  if (region_.part > 1)
+  if (region_.sequence_length > 1)
     absl::StrAppend(&text, ", halos kept in ", region_.points(), region_.points() == 1 ? " part of " : " parts of ",
-                    region_.part, " slices");
+                    region_.sequence_length, " slices");
   size_t fetched = 0;
   for (const RegionNestRun& step : region_.variants[0].steps) fetched += step.plan.next_blocks.size();
   if (fetched > 0) absl::StrAppend(&text, ", ", fetched, " operands of the next slices fetched ahead");

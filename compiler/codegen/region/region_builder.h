@@ -8,7 +8,7 @@
 
 namespace tessera::compiler::codegen {
 
-/// The result of a region's nest that a buffer holds first.
+/// The first result that is written to a buffer: result `result` of statement `statement` of nest `nest`.
 struct BufferWriter {
   int nest = 0, statement = 0, result = 0;
 };
@@ -16,7 +16,7 @@ struct BufferWriter {
 /// Layout of a region's buffer in scratch.
 struct ScratchLayout {
   bool whole = false;                  ///< like the buffer itself, because some access to it is not a box
-  bool touched = false;                ///< is memory at all: a value that only passes in registers has no place
+  bool in_memory = false;              ///< false: the value only passes in registers and needs no memory
   llvm::SmallVector<int64_t> sizes;    ///< of the largest box that a slice touches, per coordinate
   llvm::SmallVector<int64_t> strides;  ///< elements, per coordinate
   int64_t elements = 0;
@@ -38,15 +38,16 @@ struct UnkeptRows {
   std::string message, found, accepted;
 };
 
-/// Cuts nests into slices. What is open is up to the caller: after layOut(), the layouts of the buffers; after cut(),
-/// the steps of each variant (RegionPanels), strips and prefetches. finish() returns the region.
+/// Cuts nests into slices. The caller makes the choices between the calls: after layOut(), the layouts of the buffers;
+/// after cut(), the steps of each variant (RegionPanels), strips and prefetches. finish() returns the region.
 class RegionBuilder {
  public:
   /// `nests` and `chip` must outlive the builder. Errors: as RegionGeometry::infer.
   static absl::StatusOr<RegionBuilder> create(const SlicedNests& nests, llvm::ArrayRef<SliceLoop> loops,
                                               const Chip& chip);
 
-  /// Why slices of a part (SliceLoop::part) keep no rows; nothing if they keep some, or if no loop has parts.
+  /// Why slices of a sequence (SliceLoop::sequence_length) keep no rows; nothing if they keep some, or if no loop has
+  /// sequences.
   std::optional<UnkeptRows> unkeptRows() const;
 
   /// Finds the kinds of slices, which are the region's variants, and the buffers. Errors: INVALID_ARGUMENT when there
@@ -76,7 +77,7 @@ class RegionBuilder {
 
   bool next(llvm::SmallVector<int>& group) const;
   bool isScratch(mlir::Value root) const;
-  bool isTouched(mlir::Value root) const;
+  bool isInMemory(mlir::Value root) const;
   void visitBuffers();
   void chooseDepths();
   void moveBy(Access& access, int64_t stride, const MovingRange& range, int v, llvm::ArrayRef<int> group) const;

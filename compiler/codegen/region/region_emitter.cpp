@@ -24,7 +24,7 @@ class RegionEmitter {
       lo = arith::MulIOp::create(b_, loc_, lo, constant(region_.blocks));
       hi = arith::MulIOp::create(b_, loc_, hi, constant(region_.blocks));
     }
-    if (region_.part > 1) {  // the grid counts parts, the emitted loop slices of parts
+    if (region_.sequence_length > 1) {  // the grid counts sequences, the emitted loop slices
       lo = firstSlice(lo);
       hi = firstSlice(hi);
     }
@@ -55,14 +55,14 @@ class RegionEmitter {
     return arith::CmpIOp::create(b_, loc_, predicate, a, b);
   }
 
-  /// The number of the first slice of a part, or the number of slices for the end of the grid; the last part may be
-  /// shorter.
-  Value firstSlice(Value part) {
-    const int64_t count = region_.counts.back(), parts = region_.parts();
-    Value row = arith::DivUIOp::create(b_, loc_, part, constant(parts));
-    Value within = arith::RemUIOp::create(b_, loc_, part, constant(parts));
+  /// The number of the first slice of a sequence, or the number of slices for the end of the grid; the last sequence
+  /// may be shorter.
+  Value firstSlice(Value sequence) {
+    const int64_t count = region_.counts.back(), sequences = region_.sequences();
+    Value row = arith::DivUIOp::create(b_, loc_, sequence, constant(sequences));
+    Value within = arith::RemUIOp::create(b_, loc_, sequence, constant(sequences));
     return arith::AddIOp::create(b_, loc_, arith::MulIOp::create(b_, loc_, row, constant(count)),
-                                 arith::MulIOp::create(b_, loc_, within, constant(region_.part)));
+                                 arith::MulIOp::create(b_, loc_, within, constant(region_.sequence_length)));
   }
 
   /// Variants are numbered by their groups, last slice loop fastest; `variant` is the number of the groups chosen so
@@ -70,11 +70,11 @@ class RegionEmitter {
   void choose(size_t v, size_t variant) {
     if (v == region_.groups.size()) return run(region_.variants[variant]);
     const auto& groups = region_.groups[v];
-    // Groups of first slices of a part are listed first, then all others.
+    // Groups of first slices of a sequence are listed first, then all others.
     const size_t begins = llvm::count_if(groups, [](const SliceGroup& group) { return group.begins; });
     if (begins == 0 || begins == groups.size()) return choose(v, variant, 0, groups.size());
     OpBuilder::InsertionGuard guard(b_);
-    Value place = arith::RemUIOp::create(b_, loc_, context_.slice[v], constant(region_.part));
+    Value place = arith::RemUIOp::create(b_, loc_, context_.slice[v], constant(region_.sequence_length));
     Value first = compare(arith::CmpIPredicate::eq, place, constant(0));
     auto branch = mlir::scf::IfOp::create(b_, loc_, first, /*withElseRegion=*/true);
     b_.setInsertionPointToStart(branch.thenBlock());
@@ -107,7 +107,7 @@ class RegionEmitter {
     if (!variant.counted) return run(variant, 0, variant.steps.size(), 0);
     const DynamicKeyRange& counted = *variant.counted;
     run(variant, 0, counted.first, 0);
-    runKept(variant, unmaskedKeys(counted), counted.piece);
+    runKept(variant, unmaskedKeys(counted), counted.keys_per_group);
     run(variant, counted.end, variant.steps.size(), 0);
   }
 
@@ -189,9 +189,9 @@ class RegionEmitter {
     return loop.getResult(0);
   }
 
-  /// Emits the steps over keys once for each number of keys from `keys` upwards, in pieces, in a cascade of branches:
-  /// at run time the smallest number that includes the first `kept` keys is chosen. Extents are constants in each copy,
-  /// so that each one has the code of an ordinary nest.
+  /// Emits the steps over keys once for each number of keys from `keys` upwards, in steps of a group, in a cascade of
+  /// branches: at run time the smallest number that includes the first `kept` keys is chosen. Extents are constants in
+  /// each copy, so that each one has the code of an ordinary nest.
   void runKept(const RegionVariant& variant, Value kept, int64_t keys) {
     const DynamicKeyRange& counted = *variant.counted;
     // All keys: the unchanged nests.
@@ -202,7 +202,7 @@ class RegionEmitter {
     b_.setInsertionPointToStart(branch.thenBlock());
     run(variant, counted.first, counted.end, keys);
     b_.setInsertionPointToStart(branch.elseBlock());
-    runKept(variant, kept, keys + counted.piece);
+    runKept(variant, kept, keys + counted.keys_per_group);
   }
 
   /// Emits the grid points of strip `number` of a step.

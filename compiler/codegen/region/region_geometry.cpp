@@ -8,7 +8,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 /// The most changes of the running blocks from slice to slice: each change is a comparison in every block.
-constexpr int kMostChanges = 64;
+constexpr int kMaxChanges = 64;
 
 bool isEmpty(const llvm::SmallVector<Range>& loops) {
   return llvm::any_of(loops, [](const Range& range) { return range.size() == 0; });
@@ -65,13 +65,14 @@ void groupSlices(llvm::ArrayRef<llvm::SmallVector<Range>> ranges, llvm::ArrayRef
 }
 
 llvm::SmallVector<SliceGroup> groupSlices(const std::vector<Needs>& slices, llvm::ArrayRef<mlir::Value> roots,
-                                          int64_t part) {
+                                          int64_t sequence_length) {
   llvm::SmallVector<llvm::SmallVector<Range>> ranges;
   llvm::SmallVector<int64_t> first, others;
   for (auto [s, needs] : llvm::enumerate(slices)) {
     ranges.push_back(rangesOf(needs, roots));
-    // First slices of a part take over no rows, so they need code of their own.
-    (part > 1 && static_cast<int64_t>(s) % part == 0 ? first : others).push_back(static_cast<int64_t>(s));
+    // First slices of a sequence reuse no rows, so they need code of their own.
+    (sequence_length > 1 && static_cast<int64_t>(s) % sequence_length == 0 ? first : others)
+        .push_back(static_cast<int64_t>(s));
   }
   llvm::SmallVector<SliceGroup> groups;
   groupSlices(ranges, first, true, groups);
@@ -132,8 +133,8 @@ absl::StatusOr<RegionGeometry> RegionGeometry::infer(const SlicedNests& nests, l
         if (cut >= 0) return twice(absl::StrCat("a buffer of extent ", nests.coordinates.at(root).extents[c]), cut);
         cut = static_cast<int>(v);
       }
-    geometry.groups_.push_back(groupSlices(needs, roots, slice.part));
-    geometry.part_ = slice.part;
+    geometry.groups_.push_back(groupSlices(needs, roots, slice.sequence_length));
+    geometry.sequence_length_ = slice.sequence_length;
     geometry.needs_.push_back(std::move(needs));
   }
   if (nests.mask && nests.mask->blocks) geometry.setUnmaskedBlocks(nests);
@@ -152,13 +153,13 @@ void RegionGeometry::setUnmaskedBlocks(const SlicedNests& nests) {
       Range& range = blocks.emplace_back(Range{0, count(sliceLoops() - 1)});
       if (!isEmpty(needs.loops[mask.nest])) {
         const Range keys = unmaskedKeys(nests, needs.loops[mask.nest]);
-        range = {keys.lo / mask.piece, (keys.hi + mask.piece - 1) / mask.piece};
+        range = {keys.lo / mask.keys_per_group, (keys.hi + mask.keys_per_group - 1) / mask.keys_per_group};
       }
       share += static_cast<double>(range.size()) / static_cast<double>(count(sliceLoops() - 1) * count(v));
       changes += blocks.size() > 1 && !(range == blocks[blocks.size() - 2]);
     }
     // Keeps the slice loop that leaves the smallest share of blocks.
-    if (share >= least || changes > kMostChanges) continue;
+    if (share >= least || changes > kMaxChanges) continue;
     least = share;
     mask_loop_ = v;
     kept_blocks_ = std::move(blocks);
@@ -166,12 +167,12 @@ void RegionGeometry::setUnmaskedBlocks(const SlicedNests& nests) {
 }
 
 /// The slice after the first one of a group.
-int64_t RegionGeometry::second(int v, int group) const {
+int64_t RegionGeometry::secondSlice(int v, int group) const {
   const SliceGroup& members = groups_[v][group];
-  // First slices of parts are `part_` apart. Other slices skip the first slice of the next part.
-  if (members.begins) return members.lo + part_;
-  const bool keeps = v + 1 == sliceLoops() && part_ > 1;
-  return members.lo + (keeps && (members.lo + 1) % part_ == 0 ? 2 : 1);
+  // First slices of sequences are `sequence_length_` apart. Other slices skip the first slice of the next sequence.
+  if (members.begins) return members.lo + sequence_length_;
+  const bool keeps = v + 1 == sliceLoops() && sequence_length_ > 1;
+  return members.lo + (keeps && (members.lo + 1) % sequence_length_ == 0 ? 2 : 1);
 }
 
 MovingRange RegionGeometry::moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const {
@@ -180,7 +181,7 @@ MovingRange RegionGeometry::moving(int v, int group, llvm::function_ref<Range(co
   const Range first = range(slices[members.lo]);
   if (members.count < 2) return {first.lo, first.size(), 0};
   // Groups are formed so that ranges move linearly: two slices determine the step.
-  const int64_t next = second(v, group);
+  const int64_t next = secondSlice(v, group);
   return {first.lo, first.size(), (range(slices[next]).lo - first.lo) / (next - members.lo)};
 }
 
@@ -202,7 +203,7 @@ MovingRange RegionGeometry::box(mlir::Value root, int c, llvm::ArrayRef<int> gro
   return {};
 }
 
-MovingRange RegionGeometry::origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const {
+MovingRange RegionGeometry::scratchRange(mlir::Value root, int c, llvm::ArrayRef<int> group) const {
   MovingRange range = box(root, c, group);
   if (!keeps(root) || boxCutBy(root, c) + 1 != sliceLoops()) return range;
   const int64_t largest = largestBox(root, c);

@@ -12,7 +12,7 @@ struct MovingRange {
 };
 
 /// Slices of equal geometry: `count` slices, the first is `lo` and the last is `hi` - 1. Slices between them may belong
-/// to other groups. If slices keep rows, either all slices of a group are the first of a part or none is.
+/// to other groups. If slices keep rows, either all slices of a group are the first of a sequence or none is.
 struct SliceGroup {
   int64_t lo = 0, hi = 0;
   int64_t count = 0;
@@ -30,10 +30,10 @@ class RegionGeometry {
 
   int sliceLoops() const { return static_cast<int>(needs_.size()); }
   int64_t count(int v) const { return static_cast<int64_t>(needs_[v].size()); }
-  /// Groups of slices of equal geometry along slice loop `v`. Groups whose slices begin a part come first.
+  /// Groups of slices of equal geometry along slice loop `v`. Groups whose slices begin a sequence come first.
   llvm::ArrayRef<SliceGroup> groups(int v) const { return groups_[v]; }
-  /// Slices of one part along the last slice loop (SliceLoop::part).
-  int64_t part() const { return part_; }
+  /// Slices of one sequence along the last slice loop (SliceLoop::sequence_length).
+  int64_t sequenceLength() const { return sequence_length_; }
 
   /// The slice loop that cuts loop `loop` of nest `n`; -1: none.
   int cutBy(size_t n, int loop) const { return loop_cut_[n][loop]; }
@@ -44,9 +44,9 @@ class RegionGeometry {
   MovingRange loop(size_t n, int loop, llvm::ArrayRef<int> group) const;
   /// The range of coordinate `c` of buffer `root` that these slices touch.
   MovingRange box(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
-  /// The range of coordinate `c` of `root` that the scratch buffer holds. It is the box, except along the rows of a
-  /// buffer with kept rows: there the range has the size of the largest box, and ends where the box ends.
-  MovingRange origin(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
+  /// The range of coordinate `c` of `root` that the scratch buffer holds. It equals box(), except along the rows of a
+  /// buffer with kept rows: there it has the size of the largest box and ends where the box ends.
+  MovingRange scratchRange(mlir::Value root, int c, llvm::ArrayRef<int> group) const;
   /// The rows of `root` that the slices of `group` reuse from the previous slice.
   std::optional<ReusedRows> kept(mlir::Value root, llvm::ArrayRef<int> group) const;
   /// Whether slices keep any rows of `root`.
@@ -64,7 +64,7 @@ class RegionGeometry {
 
  private:
   /// The slice after the first one of `group` of slice loop `v`.
-  int64_t second(int v, int group) const;
+  int64_t secondSlice(int v, int group) const;
   MovingRange moving(int v, int group, llvm::function_ref<Range(const Needs&)> range) const;
   void setUnmaskedBlocks(const SlicedNests& nests);
 
@@ -72,7 +72,7 @@ class RegionGeometry {
   std::vector<llvm::SmallVector<SliceGroup>> groups_;
   std::vector<llvm::SmallVector<int>> loop_cut_;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int>> box_cut_;
-  int64_t part_ = 1;
+  int64_t sequence_length_ = 1;
   int mask_loop_ = -1;
   llvm::SmallVector<Range> kept_blocks_;
 };

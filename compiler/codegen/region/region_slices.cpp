@@ -51,9 +51,9 @@ size_t lastWriter(const SlicedNests& region, mlir::Value root) {
 }
 
 /// Backward inference (TLF): computes the needs of one slice by visiting the nests from last to first.
-class Backward {
+class BackwardInference {
  public:
-  explicit Backward(const SlicedNests& region) : region_(region), walks_(region.nests.size()) {
+  explicit BackwardInference(const SlicedNests& region) : region_(region), walks_(region.nests.size()) {
     for (auto [n, nest] : llvm::enumerate(region.nests))
       for (const Statement& statement : nest.statements) {
         for (const Operand& input : statement.inputs)
@@ -62,13 +62,14 @@ class Backward {
       }
   }
 
-  /// From now on, slices take over the rows that the slice before has left in `coordinate` of these buffers.
+  /// From now on, slices keep rows of these buffers: they reuse the rows that the previous slice has computed along the
+  /// given coordinate.
   void keep(llvm::DenseMap<mlir::Value, int> coordinates) { keeps_ = std::move(coordinates); }
   /// Buffers that cannot keep rows: a nest would read or write rows that already belong to another slice.
-  llvm::ArrayRef<mlir::Value> spoilt() const { return spoilt_; }
+  llvm::ArrayRef<mlir::Value> unkeepable() const { return unkeepable_; }
 
-  /// The needs of a slice that follows the slice with needs `before` in its part; null: the slice begins a part.
-  Needs following(const SliceLoop& cut, Range range, int dim, const Needs* before) {
+  /// The needs of a slice after the one with needs `before` in its sequence; null: the first slice of a sequence.
+  Needs needsAfter(const SliceLoop& cut, Range range, int dim, const Needs* before) {
     before_ = before;
     Needs needs = slice(cut, range, dim, {});
     before_ = nullptr;
@@ -116,8 +117,8 @@ class Backward {
   /// Whether a slice that holds `old` contains the first rows of `now`.
   static bool continues(Range old, Range now) { return old.lo <= now.lo && old.hi <= now.hi; }
 
-  /// The part of a buffer that this slice's nests must compute: all rows except those that the previous slice left.
-  llvm::SmallVector<Range> owed(mlir::Value root, llvm::ArrayRef<Range> box) const {
+  /// The ranges of a buffer that this slice's nests must compute: all rows except those kept from the previous slice.
+  llvm::SmallVector<Range> missingRanges(mlir::Value root, llvm::ArrayRef<Range> box) const {
     llvm::SmallVector<Range> rest(box);
     const auto found = keeps_.find(root);
     if (!before_ || found == keeps_.end() || box.empty()) return rest;
@@ -138,7 +139,8 @@ class Backward {
     const int c = found->second;
     const bool needed = walks && box != needs_.boxes.end() && !box->second.empty();
     const Range mine = needed ? covered(*walks, loops)[c] : Range{};
-    if (!needed || mine.lo < owed(root, box->second)[c].lo || mine.hi > box->second[c].hi) spoilt_.push_back(root);
+    if (!needed || mine.lo < missingRanges(root, box->second)[c].lo || mine.hi > box->second[c].hi)
+      unkeepable_.push_back(root);
   }
 
   std::optional<Walks> walk(const Nest& nest, const Access& access) {
@@ -204,7 +206,7 @@ class Backward {
         llvm::SmallVector<Range> mine(nest.loops());
         for (int loop = 0; loop < nest.loops(); ++loop) mine[loop] = {0, nest.extents[loop]};
         if (found != needs_.boxes.end())
-          for (auto [c, range] : llvm::enumerate(owed(output.access.root, found->second))) {
+          for (auto [c, range] : llvm::enumerate(missingRanges(output.access.root, found->second))) {
             const int64_t extent = region_.coordinates.at(output.access.root).extents[c];
             if (range == Range{0, extent}) continue;
             if (!walks) continue;  // not a box: needs all of it; checkResults reports where that is impossible
@@ -271,7 +273,7 @@ class Backward {
   Needs needs_;
   llvm::DenseMap<mlir::Value, int> keeps_;
   const Needs* before_ = nullptr;
-  llvm::SmallVector<mlir::Value> spoilt_;
+  llvm::SmallVector<mlir::Value> unkeepable_;
 };
 
 /// Slices of buffers that are read after the region must not overlap, and together must cover each buffer.
@@ -342,20 +344,20 @@ llvm::DenseMap<mlir::Value, int> movingBuffers(const SlicedNests& region, const 
   return moving;
 }
 
-/// The needs of all slices, where slices of a part keep the rows they share.
-std::vector<Needs> keepRows(Backward& backward, const SlicedNests& region, const SliceLoop& slice, int64_t extent,
-                            int dim, const std::vector<Needs>& apart) {
+/// The needs of all slices, where the slices of a sequence keep the rows that they share.
+std::vector<Needs> keepRows(BackwardInference& backward, const SlicedNests& region, const SliceLoop& slice,
+                            int64_t extent, int dim, const std::vector<Needs>& apart) {
   llvm::DenseMap<mlir::Value, int> keeps = movingBuffers(region, apart);
   while (true) {
     backward.keep(keeps);
     std::vector<Needs> slices;
     for (int64_t s = 0; s < static_cast<int64_t>(apart.size()); ++s) {
       const Range range{s * slice.tile, std::min((s + 1) * slice.tile, extent)};
-      slices.push_back(
-          backward.following(slice, range, dim, s % slice.part == 0 ? nullptr : &slices[static_cast<size_t>(s - 1)]));
+      slices.push_back(backward.needsAfter(
+          slice, range, dim, s % slice.sequence_length == 0 ? nullptr : &slices[static_cast<size_t>(s - 1)]));
     }
     bool dropped = false;
-    for (mlir::Value root : backward.spoilt()) dropped |= keeps.erase(root);
+    for (mlir::Value root : backward.unkeepable()) dropped |= keeps.erase(root);
     // A buffer that cannot keep rows changes the needs of others, so the slices are computed again. Each round drops at
     // least one buffer.
     if (!dropped) return slices;
@@ -369,15 +371,15 @@ absl::StatusOr<std::vector<Needs>> inferNeeds(const SlicedNests& region, const S
   const bool whole = slice.coordinate < 0;
   const int64_t extent = whole ? slice.extent : coordinates.extents[slice.coordinate];
   const int dim = whole ? -1 : coordinates.dims[slice.coordinate];
-  if (constexpr int64_t kMostSlices = 1 << 16; (extent + slice.tile - 1) / slice.tile > kMostSlices)
-    return refuseChain(absl::StrCat("blocks of ", slice.tile, " along d", dim, " would be more than ", kMostSlices),
+  if (constexpr int64_t kMaxSlices = 1 << 16; (extent + slice.tile - 1) / slice.tile > kMaxSlices)
+    return refuseChain(absl::StrCat("blocks of ", slice.tile, " along d", dim, " would be more than ", kMaxSlices),
                        absl::StrCat(slice.tile), "larger blocks");
-  Backward backward(region);
+  BackwardInference backward(region);
   std::vector<Needs> slices;
   for (int64_t lo = 0; lo < extent; lo += slice.tile) {
     slices.push_back(backward.slice(slice, {lo, std::min(lo + slice.tile, extent)}, dim));
   }
-  if (slice.part > 1) slices = keepRows(backward, region, slice, extent, dim, slices);
+  if (slice.sequence_length > 1) slices = keepRows(backward, region, slice, extent, dim, slices);
   if (!whole) TESSERA_RETURN_IF_ERROR(checkResults(region, slices, dim));
   return slices;
 }

@@ -27,17 +27,17 @@ struct SliceLoop {
   llvm::SmallVector<std::pair<size_t, int>> reductions = {};
   /// Number of slices that one thread runs one after another. Rows of intermediate buffers that the next of these
   /// slices needs as well are kept instead of recomputed. 1: every slice computes all rows that it needs.
-  int64_t part = 1;
+  int64_t sequence_length = 1;
 };
 
 /// The mask of a softmax between products that compares positions (masked_keys.h).
 struct PositionMask {
-  size_t nest =
-      0;  ///< the nest whose output `output` of statement `statement` is the scores; `key`: its loop over keys
+  /// Output `output` of statement `statement` of nest `nest` is the scores; `key` is the nest's loop over keys.
+  size_t nest = 0;
   int statement = 0, output = 0, key = -1;
   llvm::SmallVector<std::pair<size_t, int>> sums;  ///< all loops over keys that sum scores or powers: nest, loop
-  int64_t piece = 1;                               ///< granularity: keys are kept or removed in multiples of this
-  bool blocks = false;  ///< the softmax runs in blocks of keys (the last slice loop), and a piece is a block
+  int64_t keys_per_group = 1;                      ///< the mask keeps or removes groups of this many keys
+  bool blocks = false;  ///< the softmax runs in blocks of keys (the last slice loop), and a group is a block
 };
 
 /// The buffers of a softmax between two products (attention): scores, and powers exp(score - maximum).
@@ -63,7 +63,7 @@ struct SlicedNests {
   std::optional<PositionMask> mask = {};         ///< slices skip the keys that it removes from all of their rows
   /// a softmax over whole rows, whose keys may be removed by conditions in memory
   std::optional<SoftmaxScores> softmax = {};
-  When time(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
+  When whenOf(size_t nest) const { return when.empty() ? When::kByNeed : when[nest]; }
   bool isResult(mlir::Value root) const { return root == result || llvm::is_contained(other_results, root); }
 };
 

@@ -178,8 +178,8 @@ TEST(RegionWindow, TreesSayWhichHalosAreKept) {
     EXPECT_EQ(failureOf(status).attribute(), "0") << loops << ": " << status;
     EXPECT_NE(status.message().find(why), std::string::npos) << loops << ": " << status;
   };
-  refused("[d1:Sp(core)/8 d1:Tp/3]", "in parts of 8");
-  refused("[d1:Sp(core)/8 d1:Tp/8]", "in parts of 8");
+  refused("[d1:Sp(core)/8 d1:Tp/3]", "in sequences of 8");
+  refused("[d1:Sp(core)/8 d1:Tp/8]", "in sequences of 8");
   refused("[d1:Tp/8 d1:Sp(core)/4]", "unit of d1");
   refused("[d1:Tp/8 d1:Tp/4]", "unit of d1");
   refused("[d1:Sp(core)/8 d1:Sp(core)/4]", "cut twice");

@@ -63,7 +63,7 @@ int64_t lastReduction(const SlicedNests& nests) {
   return extent;
 }
 
-int64_t slicesOfPart(int64_t extent, int64_t part, int64_t step) {
+int64_t slicesOfSequence(int64_t extent, int64_t part, int64_t step) {
   if (part >= extent) return ceilDiv(extent, step);
   return part % step == 0 && part > step ? part / step : 0;
 }
@@ -72,7 +72,7 @@ absl::StatusOr<std::optional<SliceLoop>> rewriteSoftmax(mlir::OpBuilder& builder
   nests.deferred_softmax = deferDivisions(nests) > 0;
   const std::optional<SoftmaxScores> scores = scoresOf(nests);
   if (columns == 0) {
-    nests.softmax = softmaxWithPrivateScores(nests);
+    nests.softmax = softmaxWithUnsharedScores(nests);
     const bool eased = scaleByInverseSum(builder, nests);
     nests.deferred_softmax |= eased;
     if (eased && scores) findPositionMask(nests, *scores, 0);
@@ -90,7 +90,7 @@ void prepareSlices(mlir::OpBuilder& builder, SlicedNests& nests, llvm::SmallVect
   // Slices of a part keep rows of the previous slice. A buffer that holds two values one after another would overwrite
   // these rows.
   builder.setInsertionPointToStart(builder.getInsertionBlock());
-  if (loops.back().part > 1) splitBufferLifetimes(builder, nests);
+  if (loops.back().sequence_length > 1) splitBufferLifetimes(builder, nests);
 }
 
 }  // namespace tessera::compiler::codegen

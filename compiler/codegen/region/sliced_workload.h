@@ -19,9 +19,9 @@ std::string nameOf(const Coordinates& coordinates, int c);
 /// Iterations of the last contraction's reduction, which "r0" names.
 int64_t lastReduction(const SlicedNests& nests);
 
-/// The number of slices of `step` iterations in a part of `part` iterations, along a coordinate of `extent`. 0: a part
-/// does not consist of at least two whole slices.
-int64_t slicesOfPart(int64_t extent, int64_t part, int64_t step);
+/// Returns the number of slices of `step` iterations in a sequence of `part` iterations, along a coordinate of
+/// `extent`. 0 if a sequence is not at least two whole slices.
+int64_t slicesOfSequence(int64_t extent, int64_t part, int64_t step);
 
 /// Rewrites softmax for slices: whole rows, or blocks of `columns` (0: whole rows), in which case the loop over blocks
 /// is returned. Nothing if there is no softmax to rewrite. Errors: as runSoftmaxInBlocks.

@@ -33,13 +33,13 @@ struct AtomicCounts {
   std::atomic<int64_t> configurations, releases, zeros, loads, stores, products;
 } counted;
 
-constexpr int kTiles = 8, kMostRows = 16, kMostBytes = 64;
+constexpr int kTiles = 8, kMaxRows = 16, kMaxBytes = 64;
 
 /// A thread's tiles.
 struct State {
   bool configured = false;
   int rows[kTiles] = {}, bytes[kTiles] = {};
-  uint8_t data[kTiles][kMostRows][kMostBytes] = {};
+  uint8_t data[kTiles][kMaxRows][kMaxBytes] = {};
 };
 [[gnu::tls_model("initial-exec")]] thread_local State state;
 
@@ -125,7 +125,7 @@ bool configure(const uint8_t* bytes) {
     std::memcpy(&row_bytes, bytes + 16 + 2 * tile, sizeof(row_bytes));
     const int rows = bytes[48 + tile];
     if (tile >= kTiles ? rows != 0 || row_bytes != 0
-                       : rows > kMostRows || row_bytes > kMostBytes || (rows == 0) != (row_bytes == 0))
+                       : rows > kMaxRows || row_bytes > kMaxBytes || (rows == 0) != (row_bytes == 0))
       return false;
     if (tile >= kTiles) continue;
     state.rows[tile] = rows;

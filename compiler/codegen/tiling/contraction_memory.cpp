@@ -131,11 +131,11 @@ int64_t evenPoints(const Chip& chip, int64_t extent, int64_t unit, int64_t point
   int64_t best = tiles;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t each = std::max<int64_t>(2, tiles / std::max(few, points)); each >= 2; --each) {
-    const int64_t blocks = ceilDiv(tiles, each), pieces = parts * blocks;
+    const int64_t blocks = ceilDiv(tiles, each), all_blocks = parts * blocks;
     double waiting = 0;
     for (const int64_t threads : {int64_t{2}, few, cores})
-      waiting +=
-          loadImbalance(pieces, threads) * static_cast<double>(pieces * each) / static_cast<double>(parts * tiles);
+      waiting += loadImbalance(all_blocks, threads) * static_cast<double>(all_blocks * each) /
+                 static_cast<double>(parts * tiles);
     if (waiting >= least - chip.costParameters().grid().max_idle_share()) continue;
     least = waiting;
     best = each;
@@ -180,12 +180,12 @@ int64_t evenRows(const Chip& chip, int64_t extent, int64_t unit, int64_t most, i
   const int64_t tiles = ceilDiv(extent, unit), first = ceilDiv(extent, std::max(most, 2 * unit));
   for (int64_t blocks = first; blocks <= std::max(first, std::min(tiles / 2, 4 * cores)); ++blocks) {
     const int64_t rows = std::min(extent, ceilDiv(tiles, blocks) * unit), made = parts * ceilDiv(extent, rows);
-    const int64_t across = columns(made), pieces = made * ceilDiv(width, across);
-    // Smaller blocks at the edges matter to cores that have one block, not to those that have many.
-    const double ragged = static_cast<double>(pieces * rows * across) / static_cast<double>(parts * extent * width);
+    const int64_t across = columns(made), all_blocks = made * ceilDiv(width, across);
+    // Smaller blocks at the edges matter if each core has few blocks.
+    const double ragged = static_cast<double>(all_blocks * rows * across) / static_cast<double>(parts * extent * width);
     double waiting = 0;
     for (const int64_t threads : {int64_t{2}, few, cores}) {
-      waiting += loadImbalance(pieces, threads) * (ceilDiv(pieces, threads) < few ? ragged : 1);
+      waiting += loadImbalance(all_blocks, threads) * (ceilDiv(all_blocks, threads) < few ? ragged : 1);
     }
     if (waiting >= least - chip.costParameters().grid().max_idle_share()) continue;
     least = waiting;

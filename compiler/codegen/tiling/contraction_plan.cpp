@@ -16,11 +16,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// reserve a tile of 9 x 3 spills its sums and takes 1.5 times as long.
 constexpr int kLoadedTogether = 3;
 
-/// The share of time that idle cores add when they divide this number of pieces. Pieces too small for a separate grid
+/// The share of time that idle cores add when they divide this number of tiles. Tiles too small for a separate grid
 /// point are not distributed, so they add nothing.
-double waiting(const Chip& chip, int64_t pieces, double cycles) {
-  if (cycles < chip.costParameters().grid().min_instructions_if_few_parts() * static_cast<double>(pieces)) return 0;
-  return imbalanceShare(chip, pieces);
+double idleShare(const Chip& chip, int64_t tiles, double cycles) {
+  if (cycles < chip.costParameters().grid().min_instructions_if_few_parts() * static_cast<double>(tiles)) return 0;
+  return imbalanceShare(chip, tiles);
 }
 
 /// Chooses, among all tiles that the register file holds, the one with the lowest predicted cycles over full and edge
@@ -73,13 +73,13 @@ void chooseRegisterTile(const Nest& nest, const Chip& chip, const PlanConstraint
         });
       });
     });
-    int64_t pieces = others;
+    int64_t tiles = others;
     // An edge along a loop needs a second copy of the code, which costs a share of the time wherever it is.
     for (auto [extent, tile] : {std::pair(row1, r1), {row2, r2}, {vectors_all, nv}, {column2, c2}}) {
       if (extent % tile != 0) cycles *= 1 + chip.costParameters().products().remainder_share();
-      pieces *= ceilDiv(extent, tile);
+      tiles *= ceilDiv(extent, tile);
     }
-    cycles *= 1 + waiting(chip, pieces, cycles * steps * static_cast<double>(others));
+    cycles *= 1 + idleShare(chip, tiles, cycles * steps * static_cast<double>(others));
     // The tolerance makes the choice independent of rounding: among equal tiles the first one wins.
     if (cycles < best * (1 - 1e-9)) {
       best = cycles;
@@ -126,7 +126,7 @@ bool columnsInside(const Nest& nest, const Chip& chip, const Roles& roles, const
 
 /// Pages touched by the runs of `operand` while these loops take the given steps; the hardware prefetcher follows a
 /// single run.
-int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> rows, llvm::ArrayRef<LoopStrides> steps) {
+int64_t pagesOf(const Nest& nest, const Operand& operand, llvm::ArrayRef<int> rows, llvm::ArrayRef<LoopSteps> steps) {
   constexpr int64_t kPage = 4096;
   const int64_t runs = touchedRuns(nest, operand, steps).count;
   // Rows closer than a page share pages; farther ones cost a page each.
@@ -145,7 +145,7 @@ bool resultsWait(const Nest& nest, const Chip& chip, const Roles& roles, const T
   if (depthOf(nest, nest.statements[0].inputs[roles.b]) >= chip.costParameters().products().long_reduction())
     return false;
   const auto rows = llvm::ArrayRef(roles.rows).take_front(2);  // the rows that run within a tile of columns
-  llvm::SmallVector<LoopStrides> steps = {{plan.vector_loop, plan.tile[plan.vector_loop]}};
+  llvm::SmallVector<LoopSteps> steps = {{plan.vector_loop, plan.tile[plan.vector_loop]}};
   for (const int loop : roles.columns) steps.push_back({loop, plan.tile[loop]});
   for (const int loop : rows) steps.push_back({loop, nest.extents[loop]});
   int64_t bytes = 0, pages = 0;

@@ -58,14 +58,14 @@ int64_t bytesOf(const Nest& nest, const Operand& operand) {
   return bytes;
 }
 
-Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopStrides> steps) {
+Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSteps> steps) {
   llvm::SmallVector<std::pair<int64_t, int64_t>> walked;  // stride, extent
   const auto walk = [&](int loop, int64_t count) {
     if (varies(operand, loop)) walked.emplace_back(std::abs(operand.access.strides[loop]), count);
   };
   for (int loop = 0; loop < nest.loops(); ++loop)
     if (nest.reduction[loop]) walk(loop, nest.extents[loop]);
-  for (const LoopStrides& each : steps) walk(each.loop, each.count);
+  for (const LoopSteps& each : steps) walk(each.loop, each.count);
   // Ascending strides: a stride within the run so far extends it, a multiple of the last distance extends that series
   // of runs, and any other one multiplies the runs.
   llvm::sort(walked);

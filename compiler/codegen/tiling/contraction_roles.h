@@ -38,8 +38,8 @@ int64_t depthOf(const Nest& nest, const Operand& operand);
 /// Bytes of all elements that `operand` accesses; overlapping windows count each time.
 int64_t bytesOf(const Nest& nest, const Operand& operand);
 
-/// A number of steps of one loop.
-struct LoopStrides {
+/// A loop of the nest, and a number of steps along it.
+struct LoopSteps {
   int loop;
   int64_t count;
 };
@@ -52,7 +52,7 @@ struct Runs {
 
 /// The memory that `operand` touches over the whole sum while the loops in `steps` take the given number of steps and
 /// all other loops none; overlapping windows count once.
-Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopStrides> steps);
+Runs touchedRuns(const Nest& nest, const Operand& operand, llvm::ArrayRef<LoopSteps> steps);
 
 /// The number of tiles that read the same element of `operand`.
 int64_t passesOver(const Nest& nest, const TilePlan& plan, const Operand& operand);

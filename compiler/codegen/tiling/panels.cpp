@@ -96,8 +96,8 @@ BlockPanels blockPanels(const Nest& nest, const TilePlan& plan, const PackedOper
     if (inside) panels.loops.push_back(loop);
     if (!outside) continue;
     const int64_t covered = copiedAlong(nest, plan, packed, loop);
-    if (nest.extents[loop] % covered != 0) panels.copy.cut.push_back(panels.copy.moved.size());
-    panels.copy.moved.push_back({loop, covered});
+    if (nest.extents[loop] % covered != 0) panels.copy.partial_loops.push_back(panels.copy.moving_loops.size());
+    panels.copy.moving_loops.push_back({loop, covered});
   }
   return panels;
 }
@@ -109,13 +109,14 @@ mlir::Value moveToBlockPanels(mlir::OpBuilder& builder, Nest& nest, const TilePl
   const Access to = panelsOf(builder, nest, plan, packed, panels.loops, panels.width);
   Access source = operand.access;
   // The source moves with the block's number, like an operand with the slice's number.
-  for (const auto& [loop, covered] : block.moved) source.slice.push_back(source.strides[loop]);
+  for (const auto& [loop, covered] : block.moving_loops) source.slice.push_back(source.strides[loop]);
   // Bit b: the block is the last, smaller one along the b-th loop that is cut. Each combination has code of its own.
-  for (unsigned last = 0; last < 1U << block.cut.size(); ++last) {
+  for (unsigned last = 0; last < 1U << block.partial_loops.size(); ++last) {
     llvm::SmallVector<int64_t> extents;
     for (int loop : panels.loops) {
-      const auto* cut = llvm::find_if(block.cut, [&](size_t at) { return block.moved[at].loop == loop; });
-      const bool smaller = cut != block.cut.end() && (last >> (cut - block.cut.begin()) & 1);
+      const auto* cut =
+          llvm::find_if(block.partial_loops, [&](size_t at) { return block.moving_loops[at].loop == loop; });
+      const bool smaller = cut != block.partial_loops.end() && (last >> (cut - block.partial_loops.begin()) & 1);
       const int64_t covered = copiedAlong(nest, plan, packed, loop);
       extents.push_back(smaller ? nest.extents[loop] % covered : covered);
     }

@@ -34,8 +34,8 @@ TilePlan emptyPlan(const Nest& nest) {
 
 namespace {
 
-/// The number of points of `loop` in a sum's tile: `most`, or fewer so that no core is idle, where the work is worth a
-/// grid point. `cost`: instructions of a step.
+/// The number of points of `loop` in the tile of a sum: `most`, or fewer so that no core is idle, provided that a grid
+/// point still has enough work. `cost`: instructions of a step.
 int64_t pointsForAllCores(const Nest& nest, const Chip& chip, const TilePlan& plan, int loop, int64_t most, int cost) {
   int64_t others = 1;
   double instructions = cost;
@@ -201,9 +201,9 @@ int64_t elementsOfRow(const Nest& nest, const TilePlan& plan, const PackedOperan
 
 std::string refusedDistance(const Nest& nest, const TilePlan& plan, const PackedOperand& packed,
                             llvm::ArrayRef<int> loops) {
-  constexpr int64_t kMostRows = 16, kPage = 4096;
+  constexpr int64_t kMaxRows = 16, kPage = 4096;
   if (!packed.strided_copy) return packed.distance == 0 ? "" : "none: panels have no rows";
-  const int64_t least = elementsOfRow(nest, plan, packed, loops), most = std::max(kPage, kMostRows * least);
+  const int64_t least = elementsOfRow(nest, plan, packed, loops), most = std::max(kPage, kMaxRows * least);
   return packed.distance >= least && packed.distance <= most ? "" : absl::StrCat(least, " to ", most);
 }
 

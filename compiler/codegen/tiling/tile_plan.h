@@ -9,9 +9,9 @@ namespace tessera::compiler::codegen {
 
 class MicroKernel;
 
-/// One loop around the register tile: `loop` in steps of `step` iterations. A blocked loop has several levels; the step
-/// of each is a multiple of the step of the next inner one.
-struct Level {
+/// One loop around the register tile. It walks the nest's loop `loop` in steps of `step` iterations. A blocked loop of
+/// the nest has several tile loops; the step of each is a multiple of the step of the next inner one.
+struct TileLoop {
   int loop;
   int64_t step;
 };
@@ -35,8 +35,8 @@ struct PackedOperand {
 
 struct BlockCopy;
 
-/// A buffer as a step of a region accesses it: input or output `index` of a statement.
-struct TouchedBuffer {
+/// Identifies a buffer by an access to it: input or output `index` of a statement in a step of a region.
+struct BufferReference {
   int step = 0, statement = 0;
   bool result = false;
   int index = 0;
@@ -48,9 +48,9 @@ struct NextBlock {
   Access block;          ///< the block of one slice: root, offset, elements per slice number
   int64_t elements = 0;  ///< of the block
   int loop = 0;          ///< the innermost slice loop that moves the block: its next slice reads the next block
-  llvm::SmallVector<int64_t>
-      counts;  ///< slices along each slice loop; those of loops inside `loop` share the block and its prefetches
-  TouchedBuffer source;  ///< the operand whose block it is
+  /// Slices along each slice loop; the slices of loops inside `loop` share the block and its prefetches.
+  llvm::SmallVector<int64_t> counts;
+  BufferReference source;  ///< the operand whose block it is
 };
 
 /// The memory that the next slice of a region reads: runs of `lines` cache lines each.
@@ -58,7 +58,7 @@ struct PrefetchedRuns {
   Access access;                                            ///< of the current slice
   llvm::SmallVector<std::pair<int64_t, int64_t>, 2> apart;  ///< from run to run: distance in elements, number of runs
   int64_t lines = 1;
-  TouchedBuffer source = {};  ///< the operand whose runs they are
+  BufferReference source = {};  ///< the operand whose runs they are
   int64_t count() const {
     int64_t product = 1;
     for (auto [step, times] : apart) product *= times;
@@ -67,7 +67,7 @@ struct PrefetchedRuns {
 };
 
 /// Largest number of points times unrolled steps of one tile: beyond it, code grows without benefit.
-constexpr int64_t kMostInTile = 2048;
+constexpr int64_t kMaxInTile = 2048;
 
 /// Loop-level decisions for one nest.
 struct TilePlan {
@@ -79,11 +79,11 @@ struct TilePlan {
   llvm::SmallVector<int64_t> tile;   ///< per loop: iterations emitted without a loop
   llvm::SmallVector<int64_t> block;  ///< per loop: iterations of its innermost block, a multiple of tile; 0 = none
   llvm::SmallVector<int> order;      ///< parallel loops, outermost first
-  llvm::SmallVector<int>
-      points;  ///< parallel loops in the order in which the tile's accumulators are visited, slowest first
-  llvm::SmallVector<int> reductions;  ///< reduction loops, outermost first
-  llvm::SmallVector<Level> levels;    ///< loops around the tile, outermost first: `order` with the blocks inserted
-  int grid_levels = 0;                ///< the first `grid_levels` of `levels` form the grid
+  /// Parallel loops in the order in which the tile's accumulators are visited, slowest first.
+  llvm::SmallVector<int> points;
+  llvm::SmallVector<int> reductions;   ///< reduction loops, outermost first
+  llvm::SmallVector<TileLoop> levels;  ///< loops around the tile, outermost first: `order` with the blocks inserted
+  int grid_levels = 0;                 ///< the first `grid_levels` of `levels` form the grid
   llvm::SmallVector<PackedOperand> packed;
   /// steps of the innermost reduction by which vectors are prefetched ahead; 0: no prefetch
   int64_t ahead = 0;
@@ -110,18 +110,21 @@ struct TilePlan {
   void orderLevels(int first_blocked);
 };
 
-/// How one operand of a nest is copied to panels block by block.
+/// Copies one operand of a nest to panels, block by block. The last block of a loop may be smaller, so there is one
+/// copying nest for each combination of full and partial blocks.
 struct BlockCopy {
   int input = 0;
   int64_t ahead = 0;  ///< see PackedOperand
-  struct Moved {
+  struct MovingLoop {
     int loop;
     int64_t covered;  ///< iterations of one copy
   };
-  llvm::SmallVector<Moved> moved;  ///< loops outside of the copy that move it: slice loops of the copying nests
-  llvm::SmallVector<size_t> cut;   ///< positions in `moved` of the loops whose last copy covers fewer iterations
-  std::vector<Nest> nests;         ///< bit i of the index: in the last block of cut[i]
-  std::vector<TilePlan> plans;     ///< one per nest
+  /// Loops around the copy that the copied block depends on: the slice loops of the copying nests.
+  llvm::SmallVector<MovingLoop> moving_loops;
+  /// Positions in `moving_loops` of the loops whose last copy covers fewer iterations.
+  llvm::SmallVector<size_t> partial_loops;
+  std::vector<Nest> nests;      ///< bit i of the index: copies the last block of partial_loops[i]
+  std::vector<TilePlan> plans;  ///< one per nest
 };
 
 /// Iterations of `loop` that one copy of an operand covers: all of them, or those of the innermost block outside of the
@@ -158,7 +161,7 @@ int lanesOf(const Nest& nest, const Chip& chip);
 
 /// The most lanes of vectors that are transposed in registers as squares. Narrower types have more lanes in a whole
 /// vector.
-constexpr int kMostTransposedLanes = 16;
+constexpr int kMaxTransposedLanes = 16;
 
 /// A plan with a tile of one point, in which nothing else is decided yet.
 TilePlan emptyPlan(const Nest& nest);

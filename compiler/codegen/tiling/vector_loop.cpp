@@ -14,7 +14,7 @@ namespace {
 
 /// Whether inputs along `loop` can be transposed in registers: another parallel loop walks them contiguously.
 bool canTranspose(const Nest& nest, const Operand& operand, int loop, int lanes) {
-  if (lanes > kMostTransposedLanes || operand.access.element.isInteger(1) || operand.access.element.isIndex())
+  if (lanes > kMaxTransposedLanes || operand.access.element.isInteger(1) || operand.access.element.isIndex())
     return false;
   for (int other = 0; other < nest.loops(); ++other)
     if (other != loop && !nest.reduction[other] && nest.extents[other] >= lanes / 2 &&
@@ -114,8 +114,8 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
     if (nest.extents[loop] == 1 || (nest.reduction[loop] && !can_combine)) continue;
     consider(loop, whole);
     // For narrow types a whole vector has more lanes than a transposed square; considers a shorter vector as well.
-    if (whole > kMostTransposedLanes && transposedLoop(nest, loop, kMostTransposedLanes) >= 0)
-      consider(loop, kMostTransposedLanes);
+    if (whole > kMaxTransposedLanes && transposedLoop(nest, loop, kMaxTransposedLanes) >= 0)
+      consider(loop, kMaxTransposedLanes);
   }
   // No loop can be the vector loop: the nest runs as scalar code.
   if (plan.vector_loop < 0) return plan;

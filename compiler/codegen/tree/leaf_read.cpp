@@ -14,7 +14,7 @@ namespace tessera::compiler::codegen {
 namespace {
 
 /// The largest prefetch distance in steps.
-constexpr int kMostAhead = 1024;
+constexpr int kMaxAhead = 1024;
 
 std::string loopsOf(const Nest& nest) {
   std::vector<std::string> names;
@@ -48,23 +48,23 @@ class LeafReader {
   absl::Status vectors() {
     const auto& step = nest_.statements[0].step;
     if (kernel_.instruction() != (step ? step->name() : ""))
-      return fault("instruction of a leaf that is no product", kernel_.instruction(), "none");
+      return fault("an instruction of a leaf that is not a product", kernel_.instruction(), "none");
     plan_.lanes = kernel_.lanes();
     const bool scalar = kernel_.lanes() == 1;
     if (scalar != kernel_.vector_loop().empty())
-      return fault("one lane has no vector loop, and several have one", kernel_.vector_loop(), loopsOf(nest_));
+      return fault("a kernel has a vector loop exactly if it has several lanes", kernel_.vector_loop(), loopsOf(nest_));
     if (scalar) return absl::OkStatus();
     const int lanes = lanesOf(nest_, chip_);
-    // Kernels that transpose squares may use narrower vectors, since a square has at most kMostTransposedLanes rows.
+    // Kernels that transpose squares may use narrower vectors, since a square has at most kMaxTransposedLanes rows.
     const bool squares =
         kernel_.variant() == words::kTransposed || (kernel_.variant() == words::kPack && !kernel_.transposed().empty());
-    const bool part = squares && kernel_.lanes() == kMostTransposedLanes && lanes > kMostTransposedLanes;
+    const bool part = squares && kernel_.lanes() == kMaxTransposedLanes && lanes > kMaxTransposedLanes;
     if (lanes < 2 || (kernel_.lanes() != lanes && !part))
       return fault("lanes of a vector", absl::StrCat(kernel_.lanes()),
                    lanes < 2
                        ? "1"
                        : absl::StrCat("1, or ", lanes, " of the widest type in vectors of ", chip_.vectorBits(),
-                                      " bits, or ", kMostTransposedLanes, " of these in squares that are transposed"));
+                                      " bits, or ", kMaxTransposedLanes, " of these in squares that are transposed"));
     TESSERA_ASSIGN_OR_RETURN(auto loop, loopNamed(nest_, kernel_.vector_loop(), path_));
     plan_.vector_loop = loop;
     plan_.horizontal = nest_.reduction[loop];
@@ -77,21 +77,22 @@ class LeafReader {
     for (const v1::Extent& extent : kernel_.tile()) {
       TESSERA_ASSIGN_OR_RETURN(auto loop, loopNamed(nest_, extent.dimension(), path_));
       // A fixed order gives each plan one text.
-      if (loop <= last) return fault("loops of a tile stand once, in their order", extent.dimension(), loopsOf(nest_));
+      if (loop <= last)
+        return fault("the loops of a tile must be in the nest's order, each once", extent.dimension(), loopsOf(nest_));
       last = loop;
       if (extent.size() < 2 || extent.size() > nest_.extents[loop])
         return fault(absl::StrCat("extent of the tile along ", extent.dimension()), absl::StrCat(extent.size()),
-                     absl::StrCat("2 to ", nest_.extents[loop], ", or not named for 1"));
+                     absl::StrCat("2 to ", nest_.extents[loop], ", or omitted for 1"));
       plan_.tile[loop] = extent.size();
       // Bounds the size of the code: unrolled points and steps are emitted one by one.
       if (traitsOf(kernel_.variant()).unrolls_steps || !nest_.reduction[loop])
         inside *= loop == plan_.vector_loop ? ceilDiv(extent.size(), plan_.lanes) : extent.size();
-      if (inside > kMostInTile)
-        return fault("vectors of the tile times its steps", absl::StrCat("more than ", kMostInTile),
-                     absl::StrCat("at most ", kMostInTile));
+      if (inside > kMaxInTile)
+        return fault("vectors of the tile times its steps", absl::StrCat("more than ", kMaxInTile),
+                     absl::StrCat("at most ", kMaxInTile));
     }
     if (traitsOf(kernel_.variant()).tile == KernelTraits::Tile::kNone && last >= 0)
-      return fault("a kernel that has no tile", kernel_.tile(0).dimension(), "no tile");
+      return fault("tile of a kernel without tiles", kernel_.tile(0).dimension(), "no tile");
     return absl::OkStatus();
   }
 
@@ -111,9 +112,9 @@ class LeafReader {
     if (plan_.lanes > 1 && !plan_.horizontal && !llvm::is_contained(plan_.points, plan_.vector_loop))
       plan_.points.push_back(plan_.vector_loop);
     TESSERA_ASSIGN_OR_RETURN(plan_.reductions,
-                             permutationOf(nest_, kernel_.reductions(), sums, "loops that sum", path_));
+                             permutationOf(nest_, kernel_.reductions(), sums, "reduction loops", path_));
     if (kernel_.transposed().empty()) return absl::OkStatus();
-    if (plan_.lanes == 1) return fault("squares of scalars are not transposed", kernel_.transposed(), "none");
+    if (plan_.lanes == 1) return fault("transposed squares need vectors", kernel_.transposed(), "none");
     TESSERA_ASSIGN_OR_RETURN(auto along, loopNamed(nest_, kernel_.transposed(), path_));
     plan_.transposed = along;
     return absl::OkStatus();
@@ -131,15 +132,15 @@ class LeafReader {
       const int64_t extent = nest_.extents[loop], tile = plan_.tile[loop], step = each.step();
       // A loop whose step is the tile's walks tiles; any other step, and each loop of a sum, is a block.
       const bool block = step != tile || nest_.reduction[loop];
-      if (walked[loop] || (block && blocks[loop] == kMostBlockLevels))
-        return fault("a loop goes round in blocks, and then in tiles", each.dimension(),
-                     absl::StrCat(kMostBlockLevels, " levels of blocks at most"));
+      if (walked[loop] || (block && blocks[loop] == kMaxBlockLevels))
+        return fault("a loop has too many levels of blocks", each.dimension(),
+                     absl::StrCat(kMaxBlockLevels, " levels of blocks at most"));
       if (step < 1 || step >= extent || step % tile != 0 || (block && step <= tile))
         return fault(absl::StrCat("step of ", each.dimension()), absl::StrCat(step),
                      absl::StrCat(tile, ", the tile's, or a multiple of it below ", extent));
       if (const int64_t outer = plan_.block[loop]; outer > 0 && (step >= outer || outer % step != 0))
         return fault(absl::StrCat("step of ", each.dimension(), " within a block"), absl::StrCat(step),
-                     absl::StrCat("a part of ", outer));
+                     absl::StrCat("a divisor of ", outer));
       if (block) {
         plan_.block[loop] = step;
         ++blocks[loop];
@@ -152,8 +153,9 @@ class LeafReader {
         in_grid = false;
       } else if (each.unit() != words::kCore || !in_grid || nest_.reduction[loop]) {
         return fault(absl::StrCat("unit of ", each.dimension()), each.unit(),
-                     in_grid && !nest_.reduction[loop] ? std::string(words::kCore)
-                                                       : "none: it sums, or a loop outside of it runs in time");
+                     in_grid && !nest_.reduction[loop]
+                         ? std::string(words::kCore)
+                         : "none: it is a reduction, or a loop outside of it has no unit");
       } else {
         ++plan_.grid_levels;
       }
@@ -161,7 +163,7 @@ class LeafReader {
     }
     for (int loop = 0; loop < nest_.loops(); ++loop)
       if (!nest_.reduction[loop] && !walked[loop] && plan_.tile[loop] != nest_.extents[loop])
-        return fault("no loop goes over all tiles", loopName(nest_, loop),
+        return fault("no loop walks all tiles", loopName(nest_, loop),
                      absl::StrCat("a loop in steps of ", plan_.tile[loop], ", or a tile of ", nest_.extents[loop]));
     return absl::OkStatus();
   }
@@ -180,13 +182,13 @@ class LeafReader {
     plan_.prefetch_rows = fetch.rows();
     plan_.prefetch_panel = fetch.panel();
     plan_.prefetch_results = fetch.results();
-    if (kernel_.has_prefetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0 || fetch.ahead() > kMostAhead))
-      return fault("steps that vectors are fetched ahead", absl::StrCat(fetch.ahead()),
-                   absl::StrCat("1 to ", kMostAhead, ", or no fetch"));
+    if (kernel_.has_prefetch() && (fetch.ByteSizeLong() == 0 || fetch.ahead() < 0 || fetch.ahead() > kMaxAhead))
+      return fault("prefetch distance of vectors, in steps", absl::StrCat(fetch.ahead()),
+                   absl::StrCat("1 to ", kMaxAhead, ", or no prefetch"));
     plan_.interleaved = kernel_.interleaved();
     if (plan_.interleaved && (!plan_.kernel->traits().interleaves || pointsOf(nest_, plan_) < 2))
-      return fault("points whose operations are interleaved", wanted,
-                   "a kernel that evaluates all points of a step of its sum, two or more");
+      return fault("interleaved operations of points", wanted,
+                   "a kernel that evaluates two or more points in each step of its reduction");
     if (std::string reason = plan_.kernel->refusal(nest_, plan_); !reason.empty())
       return fault(absl::StrCat("a kernel that cannot run the nest: ", reason), wanted, "");
     return absl::OkStatus();
@@ -199,7 +201,8 @@ class LeafReader {
       if (stage.layout() != words::kPanels && stage.layout() != words::kApart)
         return fault("layout of an operand", stage.layout(), "panels, apart");
       if (stage.nest() != 0 || stage.statement() != 0 || !stage.strides().empty())
-        return fault("a stage of a leaf is an operand in panels", "strides", "nothing but operand, along and order");
+        return fault("the stage of a leaf must be an operand in panels", "strides",
+                     "nothing but operand, along and order");
       packed.strided_copy = stage.layout() == words::kApart;
       // An index from outside: checked before it is used.
       if (packed.input < 0 || packed.input >= inputs || !canPack(nest_, packed.input) ||
@@ -221,10 +224,10 @@ class LeafReader {
       const auto* place = llvm::find(packed.order, packed.loop);
       if (nest_.reduction[packed.loop] && std::any_of(static_cast<const int*>(packed.order.begin()), place,
                                                       [&](int loop) { return nest_.reduction[loop]; }))
-        return fault("a panel along a sum comes before the other sums", stage.along(), "");
+        return fault("a panel along a reduction must come before the other reductions", stage.along(), "");
       TESSERA_RETURN_IF_ERROR(within(stage, packed));
       if (!packed.within && llvm::any_of(plan_.packed, [](const PackedOperand& other) { return other.within; }))
-        return fault("a copy before the nest stands behind one within its blocks", absl::StrCat(stage.operand()),
+        return fault("copies before the nest must precede copies within its blocks", absl::StrCat(stage.operand()),
                      "copies before the nest first");
       packed.distance = stage.distance();
       if (!packed.within)  // packWithin() knows which loops a block has
@@ -243,11 +246,11 @@ class LeafReader {
     if (!packed.within)
       return stage.outside() == 0 && stage.ahead() == 0 && stage.copies().empty()
                  ? absl::OkStatus()
-                 : fault("a copy before the nest has no loops outside, and is not fetched ahead",
+                 : fault("a copy before the nest has no loops outside and no prefetch distance",
                          absl::StrCat(stage.outside(), " and ", stage.ahead()), "0 and 0, no leaves");
-    if (packed.ahead < 0 || packed.ahead > kMostAhead)
-      return fault("steps that the copy is fetched ahead", absl::StrCat(packed.ahead),
-                   absl::StrCat("0 to ", kMostAhead));
+    if (packed.ahead < 0 || packed.ahead > kMaxAhead)
+      return fault("prefetch distance of the copy, in steps", absl::StrCat(packed.ahead),
+                   absl::StrCat("0 to ", kMaxAhead));
     if (stage.outside() < std::max(1, plan_.grid_levels) || stage.outside() > levels)
       return fault("loops outside of the copy", absl::StrCat(stage.outside()),
                    absl::StrCat(std::max(1, plan_.grid_levels), " to ", levels));
@@ -257,12 +260,12 @@ class LeafReader {
                    absl::StrCat(plan_.copy_level));
     plan_.copy_level = stage.outside();
     if (nest_.reduction[packed.loop])
-      return fault("panels within blocks are not along a sum", stage.along(), "a loop that stays");
+      return fault("panels within blocks must not be along a reduction", stage.along(), "a parallel loop");
     for (int level = 0; level < plan_.copy_level; ++level) {
       const auto [loop, step] = plan_.levels[level];
       // The copy would be repeated for each tile of that loop.
       if (varies(nest_.statements[0].inputs[packed.input], loop) && step == plan_.tile[loop] && step > 1)
-        return fault("tiles of a loop that the operand walks go round outside of its copy", loopName(nest_, loop),
+        return fault("a loop over tiles that the operand walks is outside of its copy", loopName(nest_, loop),
                      "blocks of it outside, tiles inside");
     }
     return absl::OkStatus();
@@ -280,9 +283,9 @@ class LeafReader {
 absl::Status checkForm(const Leaf& leaf, int number, int operand) {
   const v1::Tile& tile = *leaf.tile;
   if (!tile.has_kernel() || !tile.children().empty())
-    return scheduleFault(leaf.path, "a leaf is a kernel without children", printTileLine(tile), "a kernel");
+    return scheduleFault(leaf.path, "a leaf must be a kernel without children", printTileLine(tile), "a kernel");
   if (tile.join() != v1::Tile::JOIN_UNSPECIFIED || !tile.level().empty() || tile.deferred_softmax())
-    return scheduleFault(leaf.path, "a leaf works in registers and joins nothing", printTileLine(tile),
+    return scheduleFault(leaf.path, "a leaf has no level, join or rewriting", printTileLine(tile),
                          "no level, no join, no rewriting");
   if (tile.kernel().nest() != number)
     return scheduleFault(leaf.path, "nest of the leaf", absl::StrCat(tile.kernel().nest()), absl::StrCat(number));
@@ -309,7 +312,7 @@ absl::StatusOr<TilePlan> packPlanOf(const Leaf& leaf, const Nest& copy, int numb
                                     const Chip& chip) {
   TESSERA_RETURN_IF_ERROR(checkForm(leaf, number, operand));
   if (!leaf.tile->stages().empty() || leaf.tile->kernel().has_prefetch())
-    return scheduleFault(leaf.path, "a copy packs and fetches nothing itself", printTileLine(*leaf.tile),
+    return scheduleFault(leaf.path, "a copy has no stages and no prefetches", printTileLine(*leaf.tile),
                          "no stage, no fetch");
   TESSERA_ASSIGN_OR_RETURN(auto plan, LeafReader(leaf, copy, chip).read(/*pack=*/true));
   // At the border between two panels, elements have another distance than within a panel.

@@ -33,12 +33,12 @@ v1::Stage stageOf(const Nest& nest, const TilePlan& plan, const PackedOperand& p
   return stage;
 }
 
-v1::Reference referenceTo(const TouchedBuffer& touched) {
+v1::Reference referenceTo(const BufferReference& buffer) {
   v1::Reference reference;
-  reference.set_child(touched.step);
-  reference.set_statement(touched.statement);
-  reference.set_result(touched.result);
-  reference.set_index(touched.index);
+  reference.set_child(buffer.step);
+  reference.set_statement(buffer.statement);
+  reference.set_result(buffer.result);
+  reference.set_index(buffer.index);
   return reference;
 }
 

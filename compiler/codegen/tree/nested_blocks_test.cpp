@@ -98,10 +98,10 @@ TEST(NestedBlocks, AreWholePartsOfEachOtherAndNotTooMany) {
     EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_SCHEDULE) << status;
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(why));
   };
-  refused({{"i0", 48}, {"i0", 20}}, "a part of 48");
-  refused({{"i0", 24}, {"i0", 48}}, "a part of 24");
-  refused({{"i0", 24}, {"i0", 24}}, "a part of 24");
-  refused({{"r2", 32}, {"r2", 12}}, "a part of 32");
+  refused({{"i0", 48}, {"i0", 20}}, "a divisor of 48");
+  refused({{"i0", 24}, {"i0", 48}}, "a divisor of 24");
+  refused({{"i0", 24}, {"i0", 24}}, "a divisor of 24");
+  refused({{"r2", 32}, {"r2", 12}}, "a divisor of 32");
   refused({{"i0", 64}, {"i0", 32}, {"i0", 16}, {"i0", 8}}, "3 levels of blocks at most");
 }
 

@@ -70,7 +70,7 @@ TEST_P(Trees, OfOtherFormsComputeTheSame) {
 }
 
 TEST_P(Trees, HaveNoFieldWithoutEffect) {
-  constexpr size_t kMostTried = 150;
+  constexpr size_t kMaxTried = 150;
   std::mt19937 random(1000 + GetParam());
   const TreeWorkload workload = treeWorkload(1000 + GetParam());
   v1::BuildUnit unit = unitOf(workload);
@@ -82,7 +82,7 @@ TEST_P(Trees, HaveNoFieldWithoutEffect) {
   std::vector<size_t> places(mutations.count());
   std::iota(places.begin(), places.end(), size_t{0});
   std::ranges::shuffle(places, random);
-  places.resize(std::min(places.size(), kMostTried));
+  places.resize(std::min(places.size(), kMaxTried));
   int followed = 0, refused = 0;
   std::vector<v1::Schedule> accepted;
   for (const size_t place : places) {
@@ -235,7 +235,7 @@ TEST(Tree, SaysHowFarAheadCopiesWithinBlocksAreFetched) {
   changeLeaf(fetched, [&](v1::Tile& leaf) { stageOf(leaf, within)->set_ahead(-1); }, "0 to 1024");
   const auto before = [](const v1::Stage& stage) { return !stage.within(); };
   changeLeaf([&](v1::Tile& leaf) { return stageOf(leaf, before) != nullptr; },
-             [&](v1::Tile& leaf) { stageOf(leaf, before)->set_ahead(8); }, "is not fetched ahead");
+             [&](v1::Tile& leaf) { stageOf(leaf, before)->set_ahead(8); }, "no prefetch distance");
 }
 
 TEST(Tree, SaysHowFarApartRowsLie) {
@@ -259,7 +259,7 @@ TEST(Tree, SaysWhoseOperationsAreInterleaved) {
       },
       [](v1::Tile& leaf) { leaf.mutable_kernel()->set_interleaved(true); });
   changeLeaf([](v1::Tile& leaf) { return leaf.kernel().variant() == words::kElementwise; },
-             [](v1::Tile& leaf) { leaf.mutable_kernel()->set_interleaved(true); }, "are interleaved");
+             [](v1::Tile& leaf) { leaf.mutable_kernel()->set_interleaved(true); }, "interleaved operations");
 }
 
 TEST(Tree, RefusalsNameThePathAndWhatIsAccepted) {

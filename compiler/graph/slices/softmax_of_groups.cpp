@@ -72,16 +72,16 @@ Bounds boundsOfInput(Value input) {
 
 }  // namespace
 
-std::optional<MaskedScores> maskedScores(const AccessTrace& trace, LinalgOp product, int running) {
+std::optional<MaskedScores> maskedScores(const AccessTrace& trace, LinalgOp product, int softmax_loop) {
   const auto quotient = Operations::maps(operand(product, 0), isQuotientBody);
   const auto powers = quotient ? Operations::maps(operand(*quotient, 0), isPowerBody) : std::nullopt;
   auto scores = powers ? operand(*powers, 0).getDefiningOp<LinalgOp>() : nullptr;
   if (!scores || scores.getNumReductionLoops() != 0 || scores->getNumResults() != 1 ||
       !trace.made(scores->getResult(0)) ||
-      // Without positions the mask depends on data, and no piece can be skipped.
+      // Without positions the mask depends on data, and no group of keys can be skipped.
       llvm::none_of(*scores.getBlock(), [](mlir::Operation& op) { return mlir::isa<mlir::linalg::IndexOp>(op); }))
     return std::nullopt;
-  return MaskedScores{scores, trace.iterations(scores), running};
+  return MaskedScores{scores, trace.iterations(scores), softmax_loop};
 }
 
 double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
@@ -93,11 +93,12 @@ double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
   };
   size_t key = extents.size();
   for (size_t d = 0; d < extents.size(); ++d)
-    if (loopOf(d) == scores.running) key = d;
+    if (loopOf(d) == scores.softmax_loop) key = d;
   if (key == extents.size()) return 1;
   const int64_t keys = extents[key];
-  // The size of the pieces that the kernel skips or computes.
-  const int64_t piece = tiles[scores.running] < keys ? tiles[scores.running] : keyPiece(keys, kMostKeyPieces);
+  // The size of the groups of keys that the kernel skips or computes.
+  const int64_t keys_per_group =
+      tiles[scores.softmax_loop] < keys ? tiles[scores.softmax_loop] : keysPerGroup(keys, kMaxKeyGroups);
   std::vector<Keys> box;
   for (int64_t extent : extents) box.push_back({0, extent});
   double least = 1;
@@ -109,7 +110,7 @@ double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles) {
     for (int64_t lo = 0; lo < extents[d]; lo += tiles[loopOf(d)], ++slices) {
       box[d] = {lo, std::min(lo + tiles[loopOf(d)], extents[d])};
       kept += static_cast<double>(
-          unmaskedKeys(keys, piece, [&](Keys part) {
+          unmaskedKeys(keys, keys_per_group, [&](Keys part) {
             box[key] = part;
             // The bounds of the scores in this box tell whether the mask removes all of them.
             return maskedBy(boundsOf(

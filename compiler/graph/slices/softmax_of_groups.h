@@ -16,12 +16,12 @@ int softmaxLoop(const AccessTrace& trace, mlir::linalg::LinalgOp product);
 struct MaskedScores {
   mlir::linalg::LinalgOp op;
   Subscripts iterations;
-  int running = -1;  ///< the loop over keys
+  int softmax_loop = -1;  ///< the loop over keys
 };
-std::optional<MaskedScores> maskedScores(const AccessTrace& trace, mlir::linalg::LinalgOp product, int running);
+std::optional<MaskedScores> maskedScores(const AccessTrace& trace, mlir::linalg::LinalgOp product, int softmax_loop);
 
 /// Returns the fraction of the scores that slices of `tiles` (per loop of the trace) compute. They skip keys that the
-/// mask removes from all of their rows, in blocks of keys or in pieces of whole rows.
+/// mask removes from all of their rows, in blocks of keys, or in groups of keys if rows are whole.
 double keptShare(const MaskedScores& scores, const fusion::Tiles& tiles);
 
 }  // namespace tessera::compiler
