@@ -183,15 +183,16 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
     std::optional<verification::GraphCheck> check;
     if (request.spec.options().verify()) check.emplace();
-    GraphOptions options{.winograd = optimized,
-                         .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
-                         // Without code generation nobody can run slices, so nothing is fused.
-                         .merging = optimized && coded.ok() ? request.merging : fusion::Merging::kNever,
-                         .observer = check ? &*check : nullptr,
-                         .canonicalizer = &workbench->canonicalizer,
-                         .folded_weights = memoryOf(request),
-                         .prepare_weights = coded.ok(),
-                         .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
+    GraphOptions options{
+        .winograd = optimized,
+        .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
+        // Without code generation nobody can run slices, so nothing is fused.
+        .fusion_policy = optimized && coded.ok() ? request.fusion_policy : fusion::FusionPolicy::kNever,
+        .observer = check ? &*check : nullptr,
+        .canonicalizer = &workbench->canonicalizer,
+        .folded_weights = memoryOf(request),
+        .prepare_weights = coded.ok(),
+        .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
     options.folded_weights.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
       if (bytes < told) told = 0;  // a new pass over the weights
       if (bytes - told < kToldEvery) return;

@@ -28,13 +28,13 @@ using ProgressFn = std::function<void(const v1::Progress&)>;
 struct PlanRequest {
   std::string model_path;
   v1::CompileSpec spec;
-  v1::Target target;                                        ///< resolved and validated
-  std::map<std::string, std::string> external_data;         ///< external-data location -> local file
-  std::string weights_path;                                 ///< file to write the weights section to; empty: none
-  bool describe_model = false;                              ///< whether PlanResult.model and operators are wanted
-  fusion::Merging merging = fusion::Merging::kWhereItPays;  ///< of chains and regions
-  v1::Pins pins = {};                                       ///< decisions to reuse; spec.pin_use says how strictly
-  StepCache* steps = nullptr;                               ///< caches schedules; null: each schedule is computed
+  v1::Target target;                                 ///< resolved and validated
+  std::map<std::string, std::string> external_data;  ///< external-data location -> local file
+  std::string weights_path;                          ///< file to write the weights section to; empty: none
+  bool describe_model = false;                       ///< whether PlanResult.model and operators are wanted
+  fusion::FusionPolicy fusion_policy = fusion::FusionPolicy::kWhereItPays;  ///< of chains and regions
+  v1::Pins pins = {};          ///< decisions to reuse; spec.pin_use says how strictly
+  StepCache* steps = nullptr;  ///< caches schedules; null: each schedule is computed
   /// Called at the end of each step of planning with the step's name, to measure time and memory of steps.
   std::function<void(const char* step)> finished = nullptr;
 };

@@ -10,7 +10,7 @@
 namespace tessera::compiler::fusion {
 namespace {
 
-constexpr size_t kMostCombinations = 128;
+constexpr size_t kMaxCombinations = 128;
 
 /// Computes volume and memory of integer blocks without constructing a Movement.
 double volumeOf(const Structure& structure, const Tiles& tiles) {
@@ -54,7 +54,7 @@ class Rounding {
     // Limits the combinations; the improvement steps below reach the others.
     size_t combinations = 1;
     for (Tiles& list : candidates) {
-      if (combinations * list.size() > kMostCombinations) list.resize(1);
+      if (combinations * list.size() > kMaxCombinations) list.resize(1);
       combinations *= list.size();
     }
     Tiles tiles(loops_.size());

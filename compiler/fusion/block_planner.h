@@ -20,7 +20,7 @@ struct BlockPlan {
 };
 
 struct BlockOptions {
-  Intermediates intermediates = Intermediates::kRetained;
+  IntermediateExtent intermediates = IntermediateExtent::kRetained;
   Tiles lower, upper;  ///< additional bounds per loop; empty: none
   Order outside = {};  ///< loops that run outside all others, in this order
 };

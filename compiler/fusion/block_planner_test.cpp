@@ -78,7 +78,7 @@ double exhaustive(const Chain& chain, double capacity) {
     }
     std::vector<Structure> seen;
     do {
-      Structure structure(chain, loops, Intermediates::kRetained);
+      Structure structure(chain, loops, IntermediateExtent::kRetained);
       bool known = false;
       for (const Structure& other : seen) known |= other.sameAs(structure);
       if (known) continue;
@@ -94,7 +94,7 @@ TEST(Lagrange, MatrixProductChainHasTheClosedForm) {
   for (int64_t alpha : {1, 8, 16}) {
     Chain chain = gemmChain(1, 2048, 2048, 2048, 2048, alpha);
     const double capacity = 262144 * 4.0, mc = 262144;
-    const Structure structure(chain, orderOf(chain, "mlkn"), Intermediates::kBlock);
+    const Structure structure(chain, orderOf(chain, "mlkn"), IntermediateExtent::kBlock);
     auto solution = closedForm(structure, capacity, boundsOf(chain));
     ASSERT_TRUE(solution.has_value());
     const double a = static_cast<double>(alpha), t = -a + std::sqrt(a * a + mc);
@@ -108,14 +108,14 @@ TEST(Lagrange, MatrixProductChainHasTheClosedForm) {
 
 TEST(Lagrange, NewtonFindsWhatTheClosedFormSays) {
   Chain chain = gemmChain(1, 2048, 2048, 2048, 2048, 8);
-  const Structure structure(chain, orderOf(chain, "mlkn"), Intermediates::kBlock);
+  const Structure structure(chain, orderOf(chain, "mlkn"), IntermediateExtent::kBlock);
   auto exact = closedForm(structure, 1 << 20, boundsOf(chain));
   ASSERT_TRUE(exact.has_value());
   // Another extent of one loop makes DV slightly asymmetric: no closed form, nearly the same minimum.
   Chain skewed = chain;
   skewed.accesses.push_back({"a", {{{{0}}}}, v1::DATA_TYPE_I8});
   skewed.statements[0].inputs.push_back(5);
-  const Structure other(skewed, orderOf(skewed, "mlkn"), Intermediates::kBlock);
+  const Structure other(skewed, orderOf(skewed, "mlkn"), IntermediateExtent::kBlock);
   ASSERT_FALSE(closedForm(other, 1 << 20, boundsOf(skewed)).has_value());
   auto numeric = minimizeVolume(other, 1 << 20, boundsOf(skewed));
   ASSERT_TRUE(numeric.has_value());

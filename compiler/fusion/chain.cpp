@@ -41,7 +41,7 @@ int64_t footprint(const Chain& chain, int access, const std::vector<int64_t>& ti
   return elements;
 }
 
-bool areDigits(const Chain& chain, Subscript subscript) {
+bool isMergedDimension(const Chain& chain, Subscript subscript) {
   std::ranges::sort(subscript.terms, {}, &Term::coefficient);
   int64_t step = 1;
   for (const Term& term : subscript.terms) {
@@ -56,7 +56,7 @@ std::string structuralKey(const Chain& chain) {
   std::string content;
   for (const Loop& loop : chain.loops)
     absl::StrAppend(&content, ";", loop.extent, loop.whole ? "w" : "", ":", loop.min_tile, "*", loop.multiple, "~",
-                    loop.fewest);
+                    loop.min_extent);
   for (const Access& tensor : chain.accesses) {
     absl::StrAppend(&content, "|", elementBytes(tensor.dtype));
     for (const Subscript& subscript : tensor.subscripts) {
@@ -94,7 +94,7 @@ std::vector<Chain> unfused(const Chain& chain) {
       return terms;
     };
     for (const Subscript& subscript : chain.accesses[member.output].subscripts) {
-      if (areDigits(chain, subscript)) continue;
+      if (isMergedDimension(chain, subscript)) continue;
       Loop loop{.name = ""};
       for (const Term& term : subscript.terms) {
         loop.name += (loop.name.empty() ? "" : "+") + chain.loops[term.loop].name;

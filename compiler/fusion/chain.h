@@ -25,9 +25,10 @@ using Chain = loopnest::Nest;
 /// move a block but do not change its size.
 absl::Status validateChain(const Chain& chain);
 
-/// Whether the loops of a dimension are digits of one number, each with a stride of the product of the lower ones, as a
-/// view that merges dimensions leaves them. Such a dimension has no overlapping windows.
-bool areDigits(const Chain& chain, Subscript subscript);
+/// Whether a view has merged several dimensions into the one of this subscript: the coefficient of each loop is the
+/// product of the extents of the loops inside it, as in i * 12 + j * 4 + k for extents 3 of j and 4 of k. The loops are
+/// then the digits of one index, and blocks along them never overlap, unlike those of a window.
+bool isMergedDimension(const Chain& chain, Subscript subscript);
 
 /// Returns the elements of the tensor of an access that a block touches: per dimension 1 + sum of coefficient * (tile -
 /// 1).

@@ -31,24 +31,24 @@ double onceSeconds(const Chain& chain, const Chip& chip) {
 }
 
 /// Returns the seconds of pure data movement: in separate steps, or `slices` times the need of one slice.
-double moveSeconds(const Chain& chain, const Chip& chip, const Between& between, const SlicePlan* slices) {
+double moveSeconds(const Chain& chain, const Chip& chip, const BetweenMembers& between, const SlicePlan* slices) {
   const v1::CostParameters::Copies& parameters = chip.costParameters().copies();
   const double step = chip.seconds(chip.costParameters().overheads().phase_cycles()),
                nest = chip.seconds(chip.costParameters().overheads().nest_cycles());
   double seconds = 0;
-  for (const Moved& moved : between.moved) {
-    const auto bytes = static_cast<double>(elementBytes(chain.accesses[moved.tensor].dtype));
+  for (const LayoutCopy& copy : between.layout_copies) {
+    const auto bytes = static_cast<double>(elementBytes(chain.accesses[copy.tensor].dtype));
     if (!slices) {
-      const double elements = wholeBytes(chain, moved.tensor) / bytes;
+      const double elements = wholeBytes(chain, copy.tensor) / bytes;
       seconds +=
-          step + elements * (moved.turned ? parameters.transpose_cycles() : parameters.copy_cycles()) / chip.hertz();
+          step + elements * (copy.transposed ? parameters.transpose_cycles() : parameters.copy_cycles()) / chip.hertz();
       continue;
     }
-    const auto elements = static_cast<double>(footprint(chain, moved.tensor, slices->tiles) * slices->slices);
-    const bool back = moved.tensor == chain.statements.back().output;
-    const double cycles = !moved.turned ? parameters.slice_copy_cycles()
-                          : back        ? parameters.slice_transpose_store_cycles()
-                                        : parameters.slice_transpose_cycles();
+    const auto elements = static_cast<double>(footprint(chain, copy.tensor, slices->tiles) * slices->slices);
+    const bool back = copy.tensor == chain.statements.back().output;
+    const double cycles = !copy.transposed ? parameters.slice_copy_cycles()
+                          : back           ? parameters.slice_transpose_store_cycles()
+                                           : parameters.slice_transpose_cycles();
     seconds += static_cast<double>(slices->slices) * nest + elements * cycles / chip.hertz();
   }
   return seconds;
@@ -63,7 +63,7 @@ Chain withoutWhole(Chain chain) {
   for (const Access& tensor : chain.accesses)
     for (const Subscript& subscript : tensor.subscripts)
       for (const Term& term : subscript.terms)
-        slides[term.loop] = slides[term.loop] || (subscript.terms.size() > 1 && !areDigits(chain, subscript));
+        slides[term.loop] = slides[term.loop] || (subscript.terms.size() > 1 && !isMergedDimension(chain, subscript));
   for (size_t loop = 0; loop < chain.loops.size(); ++loop)
     if (!slides[loop]) chain.loops[loop].whole = false;
   return chain;
@@ -75,7 +75,7 @@ struct Apart {
   std::string fault;  ///< why there is no price
 };
 /// Prices the members one after another, each with the blocks of its own best plan.
-Apart apart(const Chain& chain, const Chip& chip, size_t level, const Between& between, double capacity,
+Apart apart(const Chain& chain, const Chip& chip, size_t level, const BetweenMembers& between, double capacity,
             double intermediate_bytes, UnfusedTraffic& alone) {
   const v1::CostParameters::Memory& parameters = chip.costParameters().memory();
   const double far = chip.bytesPerSecond(chip.level(level + 1));
@@ -118,14 +118,14 @@ double intermediateBytes(const Chain& chain) {
 /// Sets whether to fuse and the reason. `what` names the fused form, `note` its special properties.
 void conclude(ChainDecision& decision, const std::string& what, const std::string& note) {
   const double gain = 1 - decision.fused_seconds / decision.unfused_seconds;
-  decision.fuse = gain >= decision.least;
+  decision.fuse = gain >= decision.required_gain;
   decision.reason = absl::StrCat(what, " in ", decision.level, " take ", micro(decision.fused_seconds), " and move ",
                                  mega(decision.fused_bytes), note, ", one after another ",
                                  micro(decision.unfused_seconds), " and ", mega(decision.unfused_bytes));
   if (!decision.fuse && gain < 0) absl::StrAppend(&decision.reason, ": fused it would lose");
   if (!decision.fuse && gain >= 0) {
     absl::StrAppend(&decision.reason, absl::StrFormat(": a gain of %.1f %%, less than the %.1f %% asked for",
-                                                      100 * gain, 100 * decision.least));
+                                                      100 * gain, 100 * decision.required_gain));
   }
 }
 
@@ -150,7 +150,7 @@ double roundTripSeconds(const Chip& chip, double bytes) {
 }
 
 absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector<int>& cut, const Chip& chip,
-                                           const Between& between, UnfusedTraffic* known) {
+                                           const BetweenMembers& between, UnfusedTraffic* unfused) {
   TESSERA_RETURN_IF_ERROR(validateChain(chain));
   ChainDecision decision;
   const std::optional<size_t> own = chip.ownLevel();
@@ -165,17 +165,17 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   const double intermediate_bytes = intermediateBytes(chain),
                capacity = static_cast<double>(chip.residentBytes(memory));
   UnfusedTraffic own_members;
-  Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes, known ? *known : own_members);
+  Apart alone = apart(chain, chip, level, between, capacity, intermediate_bytes, unfused ? *unfused : own_members);
   alone.seconds += moveSeconds(chain, chip, between, nullptr);
   decision.unfused_seconds = alone.seconds;
   decision.unfused_bytes = alone.bytes;
-  for (const Moved& moved : between.moved) decision.unfused_bytes += 2 * wholeBytes(chain, moved.tensor);
+  for (const LayoutCopy& copy : between.layout_copies) decision.unfused_bytes += 2 * wholeBytes(chain, copy.tensor);
   if (!alone.fault.empty())
     return absl::InvalidArgumentError(absl::StrCat("one after another has no price: ", alone.fault));
   // Slices copy moved operands first and then hold both forms.
-  SliceNeeds needs{.running = between.running, .row_bytes = between.row_bytes};
-  for (const Moved& moved : between.moved)
-    if (moved.tensor != chain.statements.back().output) needs.copied.push_back(moved.tensor);
+  SliceNeeds needs{.softmax_loop = between.softmax_loop, .row_bytes = between.row_bytes};
+  for (const LayoutCopy& copy : between.layout_copies)
+    if (copy.tensor != chain.statements.back().output) needs.copied.push_back(copy.tensor);
   auto slices = planSlices(chain, cut, chip, level, needs);
   if (!slices.ok()) {
     decision.fused_seconds = INFINITY;
@@ -184,52 +184,54 @@ absl::StatusOr<ChainDecision> decideSlices(const Chain& chain, const std::vector
   }
   decision.level = memory.name;
   decision.fused_bytes = slices->volume_bytes;
-  const double idle = slices->idle, kept = between.kept ? between.kept(slices->tiles) : 1;
+  const double imbalance = slices->imbalance, kept = between.unmasked_share ? between.unmasked_share(slices->tiles) : 1;
   // The slices' own time, but at least one load of every operand, plus the passes of operators in between, which run in
   // the near level. Idle cores prolong everything.
   decision.fused_seconds =
       std::max(kept * slices->seconds, elapsed(kept * slices->flops / chip.operationsPerSecond(),
                                                onceSeconds(chain, chip), parameters.exposed_share())) +
-      idle * kept *
+      imbalance * kept *
           (between.passes * intermediate_bytes / chip.bytesPerSecond(memory) +
            between.flops / chip.operationsPerSecond());
-  decision.fused_seconds += idle * moveSeconds(chain, chip, between, &*slices);
+  decision.fused_seconds += imbalance * moveSeconds(chain, chip, between, &*slices);
   // Intermediates with other readers are written to memory as well.
-  for (const int tensor : between.left) {
+  for (const int tensor : between.also_written) {
     const double bytes = wholeBytes(chain, tensor);
-    decision.fused_seconds += idle * parameters.transfers_per_written_line() * bytes / rateOf(chip, bytes);
+    decision.fused_seconds += imbalance * parameters.transfers_per_written_line() * bytes / rateOf(chip, bytes);
     decision.fused_bytes += bytes;
   }
   std::string note;
-  if (!between.moved.empty())
-    note = absl::StrCat(" with ", between.moved.size(), between.moved.size() == 1 ? " change" : " changes",
-                        " of layout or padding");
-  if (!between.left.empty()) absl::StrAppend(&note, " (what lies between is written for others as well)");
+  if (!between.layout_copies.empty())
+    note = absl::StrCat(" with ", between.layout_copies.size(),
+                        between.layout_copies.size() == 1 ? " change" : " changes", " of layout or padding");
+  if (!between.also_written.empty()) absl::StrAppend(&note, " (what lies between is written for others as well)");
   const double again = slices->flops / flopsOf(chain) - 1;
   if (again > 1e-3) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% computed again)", 100 * again));
   if (std::isfinite(slices->other_seconds))
-    absl::StrAppend(&note,
-                    slices->part > 1 ? " (halos kept in parts of " : " (halos computed again, as parts of several",
-                    slices->part > 1 ? absl::StrCat(slices->part) : "", " slices",
-                    slices->part > 1 ? ": computed again they would take " : " that keep them would take ",
-                    micro(slices->other_seconds - slices->seconds), " more)");
+    absl::StrAppend(
+        &note,
+        slices->sequence_length > 1 ? " (halos kept in parts of " : " (halos computed again, as parts of several",
+        slices->sequence_length > 1 ? absl::StrCat(slices->sequence_length) : "", " slices",
+        slices->sequence_length > 1 ? ": computed again they would take " : " that keep them would take ",
+        micro(slices->other_seconds - slices->seconds), " more)");
   if (kept < 1) absl::StrAppend(&note, absl::StrFormat(" (%.0f %% masked and skipped)", 100 * (1 - kept)));
-  if (idle > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / idle)));
+  if (imbalance > 1.05) absl::StrAppend(&note, absl::StrFormat(" (cores idle for %.0f %%)", 100 * (1 - 1 / imbalance)));
   // For the report: the price without blocks of the online softmax.
   if (slices->blocks > 1) {
     const auto rows = planSlices(chain, cut, chip, level, {.copied = needs.copied, .row_bytes = needs.row_bytes});
-    const double rows_kept = rows.ok() && between.kept ? between.kept(rows->tiles) : 1;
+    const double rows_kept = rows.ok() && between.unmasked_share ? between.unmasked_share(rows->tiles) : 1;
     const double more = rows.ok() ? rows_kept * rows->seconds - kept * slices->seconds : 0;
     absl::StrAppend(&note, rows.ok() ? absl::StrCat(" (with whole rows ", micro(decision.fused_seconds + more), ")")
                                      : " (whole rows do not fit)");
   }
   std::string what = absl::StrCat(slices->slices, slices->slices == 1 ? " slice" : " slices");
   if (slices->blocks > 1)
-    absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.running],
+    absl::StrAppend(&what, " in ", slices->blocks, " blocks of ", slices->tiles[between.softmax_loop],
                     " with a running maximum and sum");
   // Recomputed or kept halos make the price less certain, so a larger gain is required.
-  decision.least = again > 1e-3 || slices->part > 1 ? chip.costParameters().gains().overlapping_share()
-                                                    : chip.costParameters().gains().slices_share();
+  decision.required_gain = again > 1e-3 || slices->sequence_length > 1
+                               ? chip.costParameters().gains().overlapping_share()
+                               : chip.costParameters().gains().slices_share();
   conclude(decision, what, note);
   decision.slices = *std::move(slices);
   return decision;

@@ -82,7 +82,7 @@ TEST(ChainDecision, SlicesAreSmallWhereRunsMayBe) {
   Chain chain = gemmChain(8, 128, 64, 64, 128, 8);
   const int b = chain.loopNamed("b");
   const auto tileOf = [&](int64_t fewest) {
-    chain.loops[b].fewest = fewest;
+    chain.loops[b].min_extent = fewest;
     const auto decision = decideSlices(chain, {b}, Chip(serverCore()));
     return decision.ok() && decision->slices ? decision->slices->tiles[b] : -1;
   };
@@ -106,8 +106,8 @@ TEST(ChainDecision, FusesAttention) {
     EXPECT_LT(decision->fused_bytes, decision->unfused_bytes);
     EXPECT_THAT(decision->reason, testing::HasSubstr("one after another"));
     // A mask reduces the work of slices, and nothing else.
-    Between masked{6, 1};
-    masked.kept = [](const Tiles&) { return 0.5; };
+    BetweenMembers masked{6, 1};
+    masked.unmasked_share = [](const Tiles&) { return 0.5; };
     auto half = decideSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, Chip(serverCore()), masked);
     ASSERT_TRUE(half.ok()) << half.status();
     EXPECT_LT(half->fused_seconds, 0.75 * decision->fused_seconds);
@@ -122,8 +122,8 @@ TEST(ChainDecision, WhatIsLeftForOthersIsPaidFor) {
   const Chain chain = gemmChain(8, 512, 64, 64, 512, 8);
   const std::vector<int> cut = {chain.loopNamed("b"), chain.loopNamed("m")};
   auto gone = decideSlices(chain, cut, Chip(serverCore()), {6, 1});
-  Between between{6, 1};
-  between.left = {chain.statements[0].output};
+  BetweenMembers between{6, 1};
+  between.also_written = {chain.statements[0].output};
   auto left = decideSlices(chain, cut, Chip(serverCore()), between);
   ASSERT_TRUE(gone.ok() && left.ok());
   EXPECT_EQ(left->unfused_seconds, gone->unfused_seconds);
@@ -144,9 +144,9 @@ TEST(ChainDecision, DigitsAreNoWindow) {
   chain.statements[1].loops.push_back(inner);
   chain.accesses[3].subscripts = {{{{outer, 1}}}, {{{chain.loopNamed("l"), 1}}}, {{{inner, 1}}}};
   chain.accesses[4].subscripts = {{{{chain.loopNamed("m"), 1}}}, {{{outer, 32}, {inner, 1}}}};
-  EXPECT_TRUE(areDigits(chain, chain.accesses[4].subscripts[1]));
-  EXPECT_FALSE(areDigits(chain, {{{outer, 1}, {inner, 1}}}));
-  EXPECT_FALSE(areDigits(chain, {{{outer, 16}, {inner, 1}}}));
+  EXPECT_TRUE(isMergedDimension(chain, chain.accesses[4].subscripts[1]));
+  EXPECT_FALSE(isMergedDimension(chain, {{{outer, 1}, {inner, 1}}}));
+  EXPECT_FALSE(isMergedDimension(chain, {{{outer, 16}, {inner, 1}}}));
   auto digits = decideSlices(chain, {chain.loopNamed("m")}, Chip(serverCore()), {});
   ASSERT_TRUE(digits.ok()) << digits.status();
   EXPECT_NEAR(digits->unfused_seconds, whole, 0.05 * whole);

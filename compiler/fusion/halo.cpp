@@ -40,13 +40,13 @@ int64_t keptAlong(const Chain& chain, const Statement& reader, const Subscript& 
 
 }  // namespace
 
-int64_t newPoints(const Chain& chain, int tensor, const std::vector<int64_t>& tiles, int loop) {
+int64_t newElements(const Chain& chain, int tensor, const std::vector<int64_t>& tiles, int loop) {
   int64_t points = 1;
   for (const Subscript& subscript : chain.accesses[tensor].subscripts) points *= addedAlong(subscript, tiles, loop);
   return points;
 }
 
-int64_t reusedPoints(const Chain& chain, int tensor, const std::vector<int64_t>& tiles, int loop) {
+int64_t haloElements(const Chain& chain, int tensor, const std::vector<int64_t>& tiles, int loop) {
   int64_t most = 0;
   // Each reader needs its own part of the overlap, and all of them share one buffer.
   for (const Statement& reader : chain.statements) {
@@ -66,7 +66,7 @@ int64_t reusedPoints(const Chain& chain, int tensor, const std::vector<int64_t>&
 
 bool overlaps(const Chain& chain, const std::vector<int64_t>& tiles, int loop) {
   for (int tensor = 0; tensor < static_cast<int>(chain.accesses.size()); ++tensor)
-    if (chain.isIntermediate(tensor) && newPoints(chain, tensor, tiles, loop) < footprint(chain, tensor, tiles))
+    if (chain.isIntermediate(tensor) && newElements(chain, tensor, tiles, loop) < footprint(chain, tensor, tiles))
       return true;
   return false;
 }

@@ -27,10 +27,10 @@ TEST(Halo, SlicesAddWhatTheLoopStepsOver) {
   const Chain chain = twoWindows();
   const Tiles tiles{3, 3, 5, 8};
   EXPECT_EQ(footprint(chain, 2, tiles), 7 * 8);
-  EXPECT_EQ(newPoints(chain, 2, tiles, 0), 6 * 8);
-  EXPECT_EQ(reusedPoints(chain, 2, tiles, 0), 1 * 8);  // 7 rows for 3 of C, 6 of them new
-  EXPECT_EQ(newPoints(chain, 4, tiles, 0), 3);
-  EXPECT_EQ(reusedPoints(chain, 0, tiles, 0), 4);  // 10 rows for 6 new ones of B: a window of 5
+  EXPECT_EQ(newElements(chain, 2, tiles, 0), 6 * 8);
+  EXPECT_EQ(haloElements(chain, 2, tiles, 0), 1 * 8);  // 7 rows for 3 of C, 6 of them new
+  EXPECT_EQ(newElements(chain, 4, tiles, 0), 3);
+  EXPECT_EQ(haloElements(chain, 0, tiles, 0), 4);  // 10 rows for 6 new ones of B: a window of 5
   EXPECT_TRUE(overlaps(chain, tiles, 0));
   EXPECT_FALSE(overlaps(chain, tiles, 3));
 }
@@ -38,11 +38,11 @@ TEST(Halo, SlicesAddWhatTheLoopStepsOver) {
 TEST(Halo, OnePartIsTheWorkOfTheChainAndItsFirstHalo) {
   const Chain chain = twoWindows();
   const Tiles tiles{2, 3, 5, 8};
-  const double again = flopsOf(chain, tiles), kept = flopsOf(chain, tiles, 0, 1);
-  EXPECT_EQ(flopsOf(chain, tiles, 0, 7), again);  // every slice is a part
+  const double again = flopsOf(chain, tiles), kept = flopsInSequences(chain, tiles, 0, 1);
+  EXPECT_EQ(flopsInSequences(chain, tiles, 0, 7), again);  // every slice is a part
   // 29 rows of B, not 7 times 5.
   EXPECT_NEAR(again - kept, 2.0 * 8 * 5 * (35 - 29), 1e-6);
-  EXPECT_LT(flopsOf(chain, tiles, 0, 1), flopsOf(chain, tiles, 0, 2));
+  EXPECT_LT(flopsInSequences(chain, tiles, 0, 1), flopsInSequences(chain, tiles, 0, 2));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace tessera::compiler::fusion {
 
-Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles, Intermediates intermediates) {
+Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles, IntermediateExtent intermediates) {
   const Structure structure(chain, order, intermediates);
   Movement result;
   result.tensor_volume_bytes.resize(chain.accesses.size());
@@ -59,13 +59,13 @@ double flopsOf(const Chain& chain, const Tiles& tiles) {
   return flopsWith(chain, tiles, [&](int tensor) { return static_cast<double>(footprint(chain, tensor, tiles)); });
 }
 
-double flopsOf(const Chain& chain, const Tiles& tiles, int loop, int64_t parts) {
+double flopsInSequences(const Chain& chain, const Tiles& tiles, int loop, int64_t parts) {
   const auto blocks = static_cast<double>(ceilDiv(chain.loops[loop].extent, tiles[loop]));
   // A narrow last block adds fewer points, and the first block of each part computes its whole halo.
   const double narrowed = std::min(1.0, static_cast<double>(chain.loops[loop].extent) / (blocks * tiles[loop]));
   const double first = static_cast<double>(parts) / blocks / narrowed;
   return flopsWith(chain, tiles, [&](int tensor) {
-    const auto added = static_cast<double>(newPoints(chain, tensor, tiles, loop));
+    const auto added = static_cast<double>(newElements(chain, tensor, tiles, loop));
     return added + first * (static_cast<double>(footprint(chain, tensor, tiles)) - added);
   });
 }

@@ -15,7 +15,7 @@ using Tiles = std::vector<int64_t>;
 /// C[m,l] = A[m,k] B[k,l]; E[m,n] = C[m,l] D[l,n] with the intermediate C, k (the producer's reduction) and n (a loop
 /// of the consumer only) are private. If n runs outside l, each iteration of n reads all blocks of C along l again.
 /// This says how much of C is then held at once.
-enum class Intermediates {
+enum class IntermediateExtent {
   kBlock,     ///< algorithm 1 to the letter: one block, for any order of loops
   kRetained,  ///< as programs require: along loops inside a private loop, the whole extent
 };
@@ -32,7 +32,7 @@ struct Movement {
 /// its block is replaced. A loop that does not access the tensor replaces its block only if a loop inside it does. A
 /// loop that only one member has (such as k above) does not repeat the movement of later members.
 Movement analyse(const Chain& chain, const Order& order, const Tiles& tiles,
-                 Intermediates intermediates = Intermediates::kRetained);
+                 IntermediateExtent intermediates = IntermediateExtent::kRetained);
 
 /// Returns the operations of all blocks. These exceed the chain's operations if blocks of an intermediate overlap
 /// (windows), since the overlap is recomputed.
@@ -40,7 +40,7 @@ double flopsOf(const Chain& chain, const Tiles& tiles);
 
 /// Like flopsOf() above, for blocks along `loop` that are cut into `parts` sequences. In a sequence each block computes
 /// only the elements that the block before it has not computed; the first block computes all of its elements.
-double flopsOf(const Chain& chain, const Tiles& tiles, int loop, int64_t parts);
+double flopsInSequences(const Chain& chain, const Tiles& tiles, int loop, int64_t parts);
 
 /// Returns the operations without blocks.
 double flopsOf(const Chain& chain);

@@ -64,7 +64,8 @@ TEST(Movement, IntermediateIsKeptAlongLoopsThatAPrivateLoopRevisits) {
   EXPECT_EQ(kept("mlkn"), 8 * 16);
   EXPECT_EQ(kept("mkln"), 8 * 96);  // k outside l: all partial sums of a row of blocks are live
   EXPECT_EQ(kept("nmlk"), 64 * 96);
-  EXPECT_EQ(analyse(chain, orderOf(chain, "mkln"), tiles, Intermediates::kBlock).tensor_footprint_bytes[2] / 4, 8 * 16);
+  EXPECT_EQ(analyse(chain, orderOf(chain, "mkln"), tiles, IntermediateExtent::kBlock).tensor_footprint_bytes[2] / 4,
+            8 * 16);
 }
 
 TEST(Movement, WindowsOfConvolutionsOverlap) {

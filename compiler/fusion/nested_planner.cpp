@@ -23,7 +23,7 @@ void splitLoop(Chain& chain, int at, int64_t tile) {
   Loop within = loop;
   within.extent = tile;
   within.min_tile = std::min(loop.min_tile, tile);
-  within.fewest = 0;  // belongs to the whole loop
+  within.min_extent = 0;  // belongs to the whole loop
   chain.loops.push_back(std::move(within));
   chain.loops[at] = {.name = loop.name + "'", .extent = ceilDiv(loop.extent, tile)};
   for (Statement& member : chain.statements)

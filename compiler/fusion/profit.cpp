@@ -62,7 +62,7 @@ PeakMachine peakOf(const Chip& chip) {
 }
 
 Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const std::vector<Kernel>& kernels,
-                const PeakMachine& machine, const std::vector<double>& times) {
+                const PeakMachine& machine, const std::vector<double>& repetitions) {
   // The reference: one kernel per node.
   const std::set<int> all(nodes.begin(), nodes.end());
   std::vector<Kernel> apart;
@@ -72,7 +72,7 @@ Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const s
     flops_apart += flopsOf(graph, node);
   }
   for (const Kernel& kernel : kernels)
-    for (const int node : kernel) flops += flopsOf(graph, node) * (times.empty() ? 1 : times[node]);
+    for (const int node : kernel) flops += flopsOf(graph, node) * (repetitions.empty() ? 1 : repetitions[node]);
   Profit profit;
   profit.saved_bytes = transferred(graph, apart, all) - transferred(graph, kernels, all);
   profit.repeated_flops = flops - flops_apart;

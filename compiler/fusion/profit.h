@@ -31,10 +31,10 @@ struct Profit {
 
 /// Compares one kernel per node with `kernels`, which contain each of `nodes` at least once. An intermediate is
 /// transferred once by each kernel that reads it and once by the kernel that writes it. A kernel writes a value if
-/// another kernel reads it without computing it, or if it is an output of the graph. `times`: how often each point of a
-/// node is computed where a kernel reads it, by node; empty: once.
+/// another kernel reads it without computing it, or if it is an output of the graph. `repetitions`: how often a kernel
+/// computes each point of a node, by node; empty: once.
 Profit profitOf(const RegionGraph& graph, const std::vector<int>& nodes, const std::vector<Kernel>& kernels,
-                const PeakMachine& machine, const std::vector<double>& times = {});
+                const PeakMachine& machine, const std::vector<double>& repetitions = {});
 
 /// Returns "One+Many" if the node that writes `tensor` has one input and `reader` several.
 std::string operatorPairText(const RegionGraph& graph, int tensor, int reader);

@@ -72,33 +72,33 @@ class RegionCost {
     return region;
   }
 
-  /// Returns the region in slices of `slice` in memory level `level`. With `part` > 1, that many slices along
-  /// `following` form a part, and all except its first one compute only new elements.
-  std::optional<Region> tiled(const std::vector<int64_t>& slice, size_t level, int following = -1,
-                              int64_t part = 1) const {
+  /// Returns the region in slices of `slice` in memory level `level`. With `length` > 1, the slices along `halo_dim`
+  /// form sequences of that length, and all slices of a sequence except the first compute only new elements.
+  std::optional<Region> tiled(const std::vector<int64_t>& slice, size_t level, int halo_dim = -1,
+                              int64_t length = 1) const {
     if (!aligned(slice)) return std::nullopt;
     auto shapes = inferSlices(graph_, nodes_, slice);
     if (!shapes) return std::nullopt;
     const int result = graph_.nodes[nodes_.back()].output;
     Region region{nodes_, static_cast<int>(level), slice};
-    // With kept halos the unit of work is a part, a run of `part` slices on one core.
-    int64_t parts = 1;
+    // With kept halos the unit of work is a sequence of `length` slices on one core.
+    int64_t sequences = 1;
     for (size_t d = 0; d < slice.size(); ++d) {
       const int64_t along = ceilDiv(graph_.tensors[result].shape[d], slice[d]);
       region.slices *= along;
-      parts *= static_cast<int>(d) == following ? ceilDiv(along, part) : along;
+      sequences *= static_cast<int>(d) == halo_dim ? ceilDiv(along, length) : along;
     }
-    // Rounds in which some cores have no slice, or part, cost as much as full rounds.
-    const double rounds = static_cast<double>(parts) * loadImbalance(parts, chip_.cores());
+    // Rounds in which some cores have no slice, or sequence, cost as much as full rounds.
+    const double rounds = static_cast<double>(sequences) * loadImbalance(sequences, chip_.cores());
 
-    // External results must be written exactly once: slices may neither overlap nor leave a part out.
+    // External results must be written exactly once: slices may neither overlap nor leave out an element.
     for (int tensor : results_)
       if (!partitions(*shapes, tensor, slice)) return std::nullopt;
 
     const Chip::Level& memory = chip_.level(level);
     // The near memory must hold common operands, kept halos, and the peak of one slice.
-    const double held = part > 1 ? overlapping(*shapes, slice, following) : 0;
-    if (part > 1 && held == 0) return std::nullopt;  // nothing to keep
+    const double held = length > 1 ? overlapping(*shapes, slice, halo_dim) : 0;
+    if (length > 1 && held == 0) return std::nullopt;  // nothing to keep
     const double resident = invariantBytes(*shapes);
     region.peak_bytes = resident + held + peak(*shapes);
     if (region.peak_bytes > static_cast<double>(chip_.residentBytes(memory))) {
@@ -108,26 +108,26 @@ class RegionCost {
       if (region.peak_bytes > static_cast<double>(chip_.residentBytes(memory))) return std::nullopt;
     }
     const double fixed = region.weights_resident ? resident : 0, again = region.weights_resident ? 0 : resident;
-    // The first slice of a part computes whole halos; the following ones only new elements.
+    // The first slice of a sequence computes whole halos; the later ones only new elements.
     const Slice first = sliceOf(*shapes, memory, slice, -1, again);
     Slice next = first;
-    if (part > 1) {
-      const auto shorter = inferSlices(graph_, nodes_, slice, following);
-      next = sliceOf(*shorter, memory, slice, following, again);
-      region.following = following;
-      region.part = part;
+    if (length > 1) {
+      const auto shorter = inferSlices(graph_, nodes_, slice, halo_dim);
+      next = sliceOf(*shorter, memory, slice, halo_dim, again);
+      region.halo_dim = halo_dim;
+      region.sequence_length = length;
     }
-    const auto firsts = static_cast<double>(parts), others = static_cast<double>(region.slices - parts);
+    const auto firsts = static_cast<double>(sequences), others = static_cast<double>(region.slices - sequences);
     double needed = 0;
     for (int n : nodes_) needed += work(graph_.nodes[n], pointsOf(graph_.nodes[n].output));
     const double far = chip_.bytesPerSecond(far_);
     region.traffic_bytes = fixed + first.bytes * firsts + next.bytes * others;
     region.recomputed_flops = std::max(0.0, first.flops * firsts + next.flops * others - needed);
     region.seconds = fixed / far + rounds * (first.seconds + next.seconds * others / firsts);
-    // Runs of a range compute whole slices, or whole parts.
-    std::vector<int64_t> dealt = slice;
-    if (part > 1) dealt[following] = std::min(graph_.tensors[result].shape[following], part * slice[following]);
-    region.seconds *= ofRuns(dealt);
+    // Runs of a range compute whole slices, or whole sequences.
+    std::vector<int64_t> distributed = slice;
+    if (length > 1) distributed[halo_dim] = std::min(graph_.tensors[result].shape[halo_dim], length * slice[halo_dim]);
+    region.seconds *= ofRuns(distributed);
     return region;
   }
 
@@ -138,14 +138,14 @@ class RegionCost {
     double seconds = 0;
   };
 
-  /// `shapes` are the result of inferSlices with the same `following`; `again`: bytes that every slice reloads.
-  Slice sliceOf(const SliceShapes& shapes, const Chip::Level& memory, const std::vector<int64_t>& slice, int following,
+  /// `shapes` are the result of inferSlices with the same `halo_dim`; `again`: bytes that every slice reloads.
+  Slice sliceOf(const SliceShapes& shapes, const Chip::Level& memory, const std::vector<int64_t>& slice, int halo_dim,
                 double again) const {
     Slice result{0, again};
     double runs = 0, compute = 0, moved = 0;
     int moves = 0;
-    // With a following dimension, only the elements that the slice before has not computed.
-    auto made = [&](int tensor) { return shapes.added(tensor, following, following < 0 ? 0 : slice[following]); };
+    // With kept halos, only the elements that the slice before has not computed.
+    auto made = [&](int tensor) { return shapes.added(tensor, halo_dim, halo_dim < 0 ? 0 : slice[halo_dim]); };
     // Transfers: outer operands and external results; each contiguous piece costs a run.
     for (int tensor : touched_) {
       if (inside_.at(tensor) || shapes.invariant(tensor)) continue;
@@ -221,8 +221,8 @@ class RegionCost {
   double ofRuns(const std::vector<int64_t>& slice) const {
     const GraphTensor& result = graph_.tensors[graph_.nodes[nodes_.back()].output];
     double share = 1;
-    for (size_t d = 0; d < result.fewest.size(); ++d)
-      share *= paddingOverhead(slice[d], result.fewest[d], result.shape[d]);
+    for (size_t d = 0; d < result.min_shape.size(); ++d)
+      share *= paddingOverhead(slice[d], result.min_shape[d], result.shape[d]);
     return share;
   }
   static double work(const GraphNode& node, double points) { return node.flops_per_point * points; }
@@ -325,9 +325,9 @@ std::optional<Region> planRegion(const RegionGraph& graph, const std::vector<int
       improve(best, std::move(region));
       for (size_t d = 0; d < shape.size() && slides; ++d) {
         const int64_t along = ceilDiv(shape[d], slice[d]), around = slices / along;
-        // One part for each core, or fewer.
-        const int64_t part = ceilDiv(along, std::min(along, ceilDiv(chip.cores(), around)));
-        if (part > 1) improve(keeping, cost.tiled(slice, level, static_cast<int>(d), part));
+        // One sequence for each core, or fewer.
+        const int64_t length = ceilDiv(along, std::min(along, ceilDiv(chip.cores(), around)));
+        if (length > 1) improve(keeping, cost.tiled(slice, level, static_cast<int>(d), length));
       }
     }
   };

@@ -23,9 +23,8 @@ struct GraphTensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
   bool constant = false;  ///< weights
-  /// Per dimension: the size that the smallest run computes, if runs may have less than `shape`; empty: the whole
-  /// shape.
-  std::vector<int64_t> fewest = {};
+  /// Smallest shape at run time, if a run may compute less than `shape`; empty: every run computes `shape`.
+  std::vector<int64_t> min_shape = {};
 };
 
 struct GraphNode {

@@ -29,10 +29,9 @@ struct Region {
   double seconds = 0;  ///< if the sizes of runs vary: includes the work on elements that an average run does not need
   double peak_bytes = 0;     ///< of one slice, including data kept between slices
   double traffic_bytes = 0;  ///< to and from the farthest memory, all slices
-  int following =
-      -1;  ///< dimension along which a slice reuses the halo of the slice before it; -1: halos are recomputed
-  int64_t part =
-      1;  ///< number of slices along `following` that run in sequence, each reusing the halo of the one before
+  /// Dimension along which a slice reuses the halo of the slice before it; -1: halos are recomputed.
+  int halo_dim = -1;
+  int64_t sequence_length = 1;  ///< slices along `halo_dim` that run one after another on one core
   /// Seconds of the best plan of the other policy: recomputing halos if this plan keeps them, keeping them if it
   /// recomputes. Infinite if no windows overlap, or if that plan does not fit.
   double other_seconds = std::numeric_limits<double>::infinity();

@@ -109,7 +109,7 @@ TEST(RegionPlanner, PlansTheLargeResidualBlock) {
   const Setting setting = sixteenMegabytes();
   const Chip chip = setting.chip();
   const std::vector<Region> regions = possibleRegions(graph, chip, setting.levels, {.nodes = 12, .sets = 4096});
-  std::vector<Offer> offers;
+  std::vector<FusionSet> offers;
   for (const Region& region : regions) {
     EXPECT_LE(region.peak_bytes, chip.near().capacity_bytes);
     int64_t slices = 1, points = 1;
@@ -124,11 +124,11 @@ TEST(RegionPlanner, PlansTheLargeResidualBlock) {
     if (gain > 0) offers.push_back({region.nodes, gain});
   }
   const Selection best = select(offers);
-  EXPECT_EQ(best.missed, 0);
+  EXPECT_EQ(best.optimality_gap, 0);
   std::vector<int> all(graph.nodes.size());
   std::iota(all.begin(), all.end(), 0);
   EXPECT_GT(best.gain, apartSeconds(graph, all, chip, setting.levels) / 2);
-  EXPECT_TRUE(std::ranges::any_of(best.taken, [&](int taken) { return offers[taken].groups.size() >= 3; }));
+  EXPECT_TRUE(std::ranges::any_of(best.selected, [&](int taken) { return offers[taken].groups.size() >= 3; }));
 }
 
 TEST(RegionPlanner, SlicesOfManyImagesAreDearerWhereARunMayHaveOne) {
@@ -142,9 +142,9 @@ TEST(RegionPlanner, SlicesOfManyImagesAreDearerWhereARunMayHaveOne) {
   ASSERT_TRUE(whole);
   EXPECT_GT(whole->slice[0], 1);
   GraphTensor& result = graph.tensors[graph.nodes.back().output];
-  result.fewest = result.shape;
+  result.min_shape = result.shape;
   EXPECT_EQ(planRegion(graph, all, setting.chip(), setting.levels)->seconds, whole->seconds);
-  result.fewest[0] = 1;
+  result.min_shape[0] = 1;
   const auto ranged = planRegion(graph, all, setting.chip(), setting.levels);
   ASSERT_TRUE(ranged);
   EXPECT_EQ(ranged->slice[0], 1);
@@ -192,7 +192,7 @@ TEST(RegionPlanner, PlansRegionsThatDifferInOneNumberApart) {
                               Change([](RegionGraph& g) { g.nodes[4].inputs[0].access[2].window = 5; }),
                               Change([](RegionGraph& g) { g.nodes[4].kind = GraphNode::Kind::kGlobalReduction; }),
                               Change([](RegionGraph& g) { g.tensors[g.nodes[4].output].element_bytes = 2; }),
-                              Change([](RegionGraph& g) { g.tensors[g.nodes[4].output].fewest = {1, 8, 16, 4}; }),
+                              Change([](RegionGraph& g) { g.tensors[g.nodes[4].output].min_shape = {1, 8, 16, 4}; }),
                               Change([](RegionGraph& g) { g.outputs.push_back(g.nodes[3].output); })}) {
     RegionGraph graph = equalLayers(3, {1, 8, 16, 16});
     RegionPlans equal(graph, chip, setting.levels);
@@ -262,15 +262,15 @@ TEST(RegionPlanner, HalosAreKeptWhereCoresHaveSeveralSlices) {
   setting.steps().set_slice_cycles(20);
   const auto one = planRegion(graph, {0, 1}, setting.chip(), setting.levels);
   ASSERT_TRUE(one);
-  ASSERT_GE(one->following, 0);
-  EXPECT_GT(one->part, 1);
+  ASSERT_GE(one->halo_dim, 0);
+  EXPECT_GT(one->sequence_length, 1);
   EXPECT_GT(one->other_seconds, one->seconds);
   // With a core per slice, waiting for another slice's rows loses.
   setting.target.mutable_units(0)->set_count(256);
   const auto many = planRegion(graph, {0, 1}, setting.chip(), setting.levels);
   ASSERT_TRUE(many);
-  EXPECT_EQ(many->following, -1);
-  EXPECT_EQ(many->part, 1);
+  EXPECT_EQ(many->halo_dim, -1);
+  EXPECT_EQ(many->sequence_length, 1);
   EXPECT_GT(many->recomputed_flops, one->recomputed_flops);
   // Windows of one point do not overlap.
   RegionGraphBuilder points;
@@ -279,7 +279,7 @@ TEST(RegionPlanner, HalosAreKeptWhereCoresHaveSeveralSlices) {
       points.finish({points.convolution("c2", points.convolution("c1", y, 64, 1, 1, 0), 64, 1, 1, 0)});
   const auto region = planRegion(apart, {0, 1}, sixteenMegabytes().chip(), setting.levels);
   ASSERT_TRUE(region);
-  EXPECT_EQ(region->following, -1);
+  EXPECT_EQ(region->halo_dim, -1);
   EXPECT_TRUE(std::isinf(region->other_seconds));
 }
 
@@ -289,7 +289,7 @@ TEST(SliceInference, WhatFollowsNeedsWhatIsNew) {
   const RegionGraph graph = b.finish({b.convolution("c2", b.convolution("c1", x, 8, 3, 2, 1), 8, 3, 1, 1)});
   auto shapes = inferSlices(graph, {0, 1}, {1, 8, 4, 32}, 2);
   ASSERT_TRUE(shapes.has_value());
-  // 6 rows of c1's result, of which rows 1 .. 5 are new: those need rows 2 * 1 - 1 ... of x.
+  // A slice needs 6 rows of c1's result. Rows 1 .. 5 are new; they need rows 2 * 1 - 1 ... of x.
   EXPECT_EQ(shapes->needed[graph.nodes[0].output][2], (Interval{2, 1, -1, 6}));
   EXPECT_EQ(shapes->needed[x][2], (Interval{2, 2, 1, 9}));
   EXPECT_EQ(shapes->added(graph.nodes[0].output, 2, 4), 1 * 8 * 4 * 32);

@@ -28,7 +28,7 @@ std::vector<int64_t> keyOf(const RegionGraph& graph) {
   for (const GraphTensor& tensor : graph.tensors) {
     key.insert(key.end(), {tensor.element_bytes, static_cast<int64_t>(tensor.constant)});
     append(tensor.shape);
-    append(tensor.fewest);
+    append(tensor.min_shape);
   }
   append(graph.outputs);
   return key;
@@ -56,7 +56,7 @@ RegionGraph RegionPlans::partOf(const std::vector<int>& nodes) const {
   RegionGraph part;
   for (const int tensor : touched) {
     const GraphTensor& whole = graph_.tensors[tensor];
-    part.tensors.push_back({{}, whole.shape, whole.element_bytes, whole.constant, whole.fewest});
+    part.tensors.push_back({{}, whole.shape, whole.element_bytes, whole.constant, whole.min_shape});
   }
   for (const int at : nodes) {
     const GraphNode& whole = graph_.nodes[at];

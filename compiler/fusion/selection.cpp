@@ -11,55 +11,55 @@ bool meet(const std::vector<int>& sorted, const std::vector<int>& groups) {
   return std::ranges::any_of(groups, [&](int group) { return std::ranges::binary_search(sorted, group); });
 }
 
-/// Splits offers into parts that overlap directly or through others, each in the order of its offers.
-std::vector<std::vector<int>> partsOf(std::span<const Offer> offers) {
-  std::vector<int> part(offers.size());
-  std::iota(part.begin(), part.end(), 0);
-  auto rootOf = [&](int offer) {
-    while (part[offer] != offer) offer = part[offer] = part[part[offer]];
-    return offer;
+/// Splits sets into components that overlap directly or through others, each in the order of its sets.
+std::vector<std::vector<int>> componentsOf(std::span<const FusionSet> sets) {
+  std::vector<int> component(sets.size());
+  std::iota(component.begin(), component.end(), 0);
+  auto rootOf = [&](int set) {
+    while (component[set] != set) set = component[set] = component[component[set]];
+    return set;
   };
   std::map<int, int> first;  // by group
-  for (int offer = 0; offer < static_cast<int>(offers.size()); ++offer) {
-    for (const int group : offers[offer].groups) {
-      const int a = rootOf(offer), b = rootOf(first.try_emplace(group, offer).first->second);
-      part[std::max(a, b)] = std::min(a, b);
+  for (int set = 0; set < static_cast<int>(sets.size()); ++set) {
+    for (const int group : sets[set].groups) {
+      const int a = rootOf(set), b = rootOf(first.try_emplace(group, set).first->second);
+      component[std::max(a, b)] = std::min(a, b);
     }
   }
-  std::map<int, std::vector<int>> parts;
-  for (int offer = 0; offer < static_cast<int>(offers.size()); ++offer) parts[rootOf(offer)].push_back(offer);
+  std::map<int, std::vector<int>> components;
+  for (int set = 0; set < static_cast<int>(sets.size()); ++set) components[rootOf(set)].push_back(set);
   std::vector<std::vector<int>> all;
-  for (auto& [root, members] : parts) all.push_back(std::move(members));
+  for (auto& [root, members] : components) all.push_back(std::move(members));
   return all;
 }
 
-/// Solves one part, with its offers in the order of their first groups.
-class Programme {
+/// Solves one component, with its sets in the order of their first groups.
+class ComponentSelector {
  public:
-  Programme(std::span<const Offer> offers, std::vector<int> part, size_t most_open)
-      : offers_(offers), part_(std::move(part)), most_open_(most_open) {
-    std::ranges::sort(part_, {}, [&](int offer) { return std::pair(firstOf(offer), offer); });
+  ComponentSelector(std::span<const FusionSet> sets, std::vector<int> component, size_t max_states)
+      : sets_(sets), component_(std::move(component)), max_states_(max_states) {
+    std::ranges::sort(component_, {}, [&](int set) { return std::pair(firstOf(set), set); });
   }
 
-  /// Adds the part's best selection to `selection`.
+  /// Adds the component's best selection to `selection`.
   void run(Selection& selection) {
     Layer layer = {{{}, -1}};
-    for (size_t at = 0; at < part_.size(); ++at) {
+    for (size_t at = 0; at < component_.size(); ++at) {
       Layer next;
-      const Offer& offer = offers_[part_[at]];
+      const FusionSet& set = sets_[component_[at]];
       for (const auto& [used, choice] : layer) {
-        // Later offers do not begin before this one, so earlier groups no longer matter.
-        std::vector<int> open(std::ranges::lower_bound(used, firstOf(part_[at])), used.end());
-        if (!meet(open, offer.groups)) {
+        // Later sets do not begin before this one, so earlier groups no longer matter.
+        std::vector<int> open(std::ranges::lower_bound(used, firstOf(component_[at])), used.end());
+        if (!meet(open, set.groups)) {
           std::vector<int> more = open;
-          more.insert(more.end(), offer.groups.begin(), offer.groups.end());
+          more.insert(more.end(), set.groups.begin(), set.groups.end());
           std::ranges::sort(more);
-          reach(next, more, {gainOf(choice) + offer.gain, part_[at], choice});
+          reach(next, more, {gainOf(choice) + set.gain, component_[at], choice});
         }
         reach(next, open, {gainOf(choice), -1, choice});
       }
       layer = std::move(next);
-      if (layer.size() > most_open_) dropFrom(layer, at + 1);
+      if (layer.size() > max_states_) dropFrom(layer, at + 1);
     }
     double best = -1;
     int choice = -1;
@@ -68,26 +68,26 @@ class Programme {
       best = gainOf(end);
       choice = end;
     }
-    std::vector<int> taken;
+    std::vector<int> selected;
     for (; choice >= 0; choice = choices_[choice].before)
-      if (choices_[choice].offer >= 0) taken.push_back(choices_[choice].offer);
-    best += takeWhatIsFree(taken);
-    selection.taken.insert(selection.taken.end(), taken.begin(), taken.end());
+      if (choices_[choice].set >= 0) selected.push_back(choices_[choice].set);
+    best += addDisjointSets(selected);
+    selection.selected.insert(selection.selected.end(), selected.begin(), selected.end());
     selection.gain += best;
-    selection.missed += std::max(0.0, dropped_ - best);
-    selection.largest = std::max(selection.largest, part_.size());
+    selection.optimality_gap += std::max(0.0, dropped_ - best);
+    selection.largest_part = std::max(selection.largest_part, component_.size());
   }
 
  private:
   struct Choice {
     double gain = 0;
-    int offer = -1;   // -1: not taken
+    int set = -1;     // -1: not selected
     int before = -1;  // position in choices_
   };
-  /// For each set of taken groups that later offers may contain: the choice with the largest gain so far.
+  /// For each set of used groups that later sets may contain: the choice with the largest gain so far.
   using Layer = std::map<std::vector<int>, int>;
 
-  int firstOf(int offer) const { return std::ranges::min(offers_[offer].groups); }
+  int firstOf(int set) const { return std::ranges::min(sets_[set].groups); }
   double gainOf(int choice) const { return choice < 0 ? 0 : choices_[choice].gain; }
 
   void reach(Layer& layer, const std::vector<int>& used, const Choice& choice) {
@@ -97,14 +97,14 @@ class Programme {
     choices_.push_back(choice);
   }
 
-  /// Returns a bound per group on the gain of any selection of the offers from `at` on: the best gain per group of an
-  /// offer.
+  /// Returns a bound per group on the gain of any selection of the sets from `at` on: the best gain per group of a
+  /// set.
   std::map<int, double> sharesFrom(size_t at) const {
     std::map<int, double> shares;
-    for (; at < part_.size(); ++at) {
-      const Offer& offer = offers_[part_[at]];
-      for (const int group : offer.groups)
-        shares[group] = std::max(shares[group], offer.gain / static_cast<double>(offer.groups.size()));
+    for (; at < component_.size(); ++at) {
+      const FusionSet& set = sets_[component_[at]];
+      for (const int group : set.groups)
+        shares[group] = std::max(shares[group], set.gain / static_cast<double>(set.groups.size()));
     }
     return shares;
   }
@@ -123,41 +123,43 @@ class Programme {
     std::ranges::sort(promise, [](const auto& a, const auto& b) {
       return a.first != b.first ? a.first > b.first : a.second->first < b.second->first;
     });
-    dropped_ = std::max(dropped_, promise[most_open_].first);
-    for (size_t i = most_open_; i < promise.size(); ++i) layer.erase(promise[i].second);
+    dropped_ = std::max(dropped_, promise[max_states_].first);
+    for (size_t i = max_states_; i < promise.size(); ++i) layer.erase(promise[i].second);
   }
 
-  /// After choices were dropped: takes all offers that fit the remaining groups. Returns their gain.
-  double takeWhatIsFree(std::vector<int>& taken) const {
+  /// If states were dropped, the selection may be incomplete: adds every set that has no group in common with it.
+  /// Returns the gain of the added sets.
+  double addDisjointSets(std::vector<int>& selected) const {
     if (dropped_ == 0) return 0;
     std::vector<int> used;
-    for (const int offer : taken) used.insert(used.end(), offers_[offer].groups.begin(), offers_[offer].groups.end());
+    for (const int set : selected) used.insert(used.end(), sets_[set].groups.begin(), sets_[set].groups.end());
     std::ranges::sort(used);
     double gain = 0;
-    for (const int offer : part_) {
-      const std::vector<int>& groups = offers_[offer].groups;
+    for (const int set : component_) {
+      const std::vector<int>& groups = sets_[set].groups;
       if (meet(used, groups)) continue;
-      taken.push_back(offer);
-      gain += offers_[offer].gain;
+      selected.push_back(set);
+      gain += sets_[set].gain;
       used.insert(used.end(), groups.begin(), groups.end());
       std::ranges::sort(used);
     }
     return gain;
   }
 
-  std::span<const Offer> offers_;
-  std::vector<int> part_;
-  size_t most_open_;
+  std::span<const FusionSet> sets_;
+  std::vector<int> component_;
+  size_t max_states_;
   std::vector<Choice> choices_;
   double dropped_ = 0;  ///< upper bound on the gain of any dropped selection
 };
 
 }  // namespace
 
-Selection select(std::span<const Offer> offers, size_t most_open) {
+Selection select(std::span<const FusionSet> sets, size_t max_states) {
   Selection selection;
-  for (std::vector<int>& part : partsOf(offers)) Programme(offers, std::move(part), most_open).run(selection);
-  std::ranges::sort(selection.taken);
+  for (std::vector<int>& component : componentsOf(sets))
+    ComponentSelector(sets, std::move(component), max_states).run(selection);
+  std::ranges::sort(selection.selected);
   return selection;
 }
 

@@ -7,28 +7,29 @@
 /// Selects fusions among overlapping candidates.
 namespace tessera::compiler::fusion {
 
-/// A candidate for fusion: groups that would run as one.
-struct Offer {
+/// Groups that would run as one kernel.
+struct FusionSet {
   std::vector<int> groups;
-  double gain = 0;  ///< positive; any unit, the same for all offers
+  double gain = 0;  ///< positive; any unit, the same for all sets
 };
 
 struct Selection {
-  std::vector<int> taken;  ///< positions of offers, ascending, without common groups
-  double gain = 0;         ///< total of the taken offers
-  double missed = 0;       ///< bound on the extra gain of any other selection; 0: this selection is optimal
-  /// Number of offers in the largest connected part. Two offers with a common group are neighbours; offers in different
-  /// parts do not influence each other.
-  size_t largest = 0;
+  std::vector<int> selected;  ///< positions of sets, ascending; no two have a common group
+  double gain = 0;            ///< total of the selected sets
+  double optimality_gap = 0;  ///< bound on the extra gain of any other selection; 0: this selection is optimal
+  /// Number of sets in the largest connected component. Two sets with a common group are neighbours; sets in different
+  /// components do not influence each other.
+  size_t largest_part = 0;
 };
 
-/// Bound on the partial selections that are kept at once. With it, every part of up to 12 offers is solved exactly, and
-/// a larger part if few offers contain groups on both sides of any position, as along a chain.
+/// Bound on the partial selections that are kept at once. With it, every component of up to 12 sets is solved exactly,
+/// and a larger component if few sets contain groups on both sides of any position, as along a chain.
 inline constexpr size_t kMaxPartialSelections = 4096;
 
-/// Returns the offers with the largest total gain, by dynamic programming along the groups. A state is the set of taken
-/// groups that later offers also contain, since only these restrict later choices. If there are more than `most_open`
-/// states, the least promising ones are dropped, and `missed` bounds the loss. Equal totals keep the earlier offer.
-Selection select(std::span<const Offer> offers, size_t most_open = kMaxPartialSelections);
+/// Returns the disjoint sets with the largest total gain, by dynamic programming along the groups. A state consists of
+/// the used groups that later sets also contain, since only these restrict later choices. If there are more than
+/// `max_states` states, the least promising ones are dropped, and `optimality_gap` bounds the loss. Of equal totals,
+/// the one with the earlier set is kept.
+Selection select(std::span<const FusionSet> sets, size_t max_states = kMaxPartialSelections);
 
 }  // namespace tessera::compiler::fusion

@@ -34,7 +34,7 @@ bool SliceShapes::invariant(int tensor) const {
 }
 
 std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vector<int>& nodes,
-                                       const std::vector<int64_t>& slice, int following) {
+                                       const std::vector<int64_t>& slice, int halo_dim) {
   // The result's slice: dimensions that are not cut are whole.
   SliceShapes shapes;
   shapes.needed.resize(graph.tensors.size());
@@ -49,9 +49,9 @@ std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vect
     const GraphNode& node = graph.nodes[nodes[at]];
     std::vector<Interval> out = shapes.needed[node.output];
     if (out.empty()) return std::nullopt;
-    // Along the following dimension the slice before has left the overlap, so the node computes only its end.
+    // Along the halo_dim dimension the slice before has left the overlap, so the node computes only its end.
     for (Interval& part : out) {
-      if (part.dim < 0 || part.dim != following) continue;
+      if (part.dim < 0 || part.dim != halo_dim) continue;
       const int64_t added = std::min(part.size, part.scale * slice[part.dim]);
       part.offset += part.size - added;
       part.size = added;

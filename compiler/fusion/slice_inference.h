@@ -32,10 +32,10 @@ struct SliceShapes {
 
 /// Backward shape inference from the result of the last of `nodes` (ascending positions) to all tensors it depends on.
 /// `slice` is the size per dimension of that result. Windows widen the needed part (halo), clipped to the extent; two
-/// consumers need the union. Returns nothing if a node of the region does not feed its result. `following` is the
+/// consumers need the union. Returns nothing if a node of the region does not feed its result. `halo_dim` is the
 /// dimension along which halos are kept: a slice finds the elements that it shares with the slice before it, and each
 /// node computes only the new ones. -1: halos are recomputed.
 std::optional<SliceShapes> inferSlices(const RegionGraph& graph, const std::vector<int>& nodes,
-                                       const std::vector<int64_t>& slice, int following = -1);
+                                       const std::vector<int64_t>& slice, int halo_dim = -1);
 
 }  // namespace tessera::compiler::fusion

@@ -18,9 +18,9 @@ namespace tessera::compiler::fusion {
 namespace {
 
 /// Bounds the search: sizes tried for one loop.
-constexpr size_t kMostSizes = 24;
+constexpr size_t kMaxSizes = 24;
 /// Likewise for the parts that one core gets.
-constexpr int64_t kMostRounds = 4;
+constexpr int64_t kMaxRounds = 4;
 /// Limits the search, not a price: tensors with less than this fraction of a chain's bytes do not decide how it is cut.
 constexpr double kSmallShare = 0.05;
 
@@ -46,7 +46,7 @@ std::vector<int64_t> sizesOf(const Loop& loop) {
     if (sizes.empty() || size < sizes.back()) sizes.push_back(size);
   }
   if (sizes.empty() || sizes.back() > least) sizes.push_back(least);
-  while (sizes.size() > kMostSizes) {
+  while (sizes.size() > kMaxSizes) {
     // Removes the size with the smallest ratio between its neighbours: small sizes are close together.
     size_t gone = 1;
     for (size_t i = 1; i + 1 < sizes.size(); ++i)
@@ -87,18 +87,18 @@ double pointsBefore(const Chain& chain, const Tiles& tiles, const Order& order, 
 }
 
 /// Returns the work of the busiest core over the average if each gets an equal number of neighbouring slices.
-double idleCoreFactor(const Chain& chain, const SlicePlan& plan, int cores) {
-  Order dealt = plan.order;
-  if (plan.blocks > 1) dealt.pop_back();  // a core runs all blocks of a slice
+double coreImbalance(const Chain& chain, const SlicePlan& plan, int cores) {
+  Order distributed = plan.order;
+  if (plan.blocks > 1) distributed.pop_back();  // a core runs all blocks of a slice
   Tiles tiles = plan.tiles;
   int64_t points = plan.slices;
-  if (plan.part > 1) {  // and all slices of a part
-    const int loop = dealt.back();
+  if (plan.sequence_length > 1) {  // and all slices of a sequence
+    const int loop = distributed.back();
     points /= ceilDiv(chain.loops[loop].extent, tiles[loop]);
-    tiles[loop] = std::min(chain.loops[loop].extent, tiles[loop] * plan.part);
+    tiles[loop] = std::min(chain.loops[loop].extent, tiles[loop] * plan.sequence_length);
     points *= ceilDiv(chain.loops[loop].extent, tiles[loop]);
   }
-  return loadImbalance(points, cores, [&](int64_t before) { return pointsBefore(chain, tiles, dealt, before); });
+  return loadImbalance(points, cores, [&](int64_t before) { return pointsBefore(chain, tiles, distributed, before); });
 }
 
 class Slicer {
@@ -116,18 +116,19 @@ class Slicer {
     std::ranges::copy_if(cut, std::back_inserter(separating_), [&](int loop) { return isSeparating(chain, loop); });
   }
 
-  /// `part`: slices along the innermost loop that run in sequence; 1: every slice computes its halos.
-  std::optional<SlicePlan> price(const Tiles& tiles, int64_t part) const {
+  /// Returns the plan of `tiles`, with its predicted seconds; nothing if a slice does not fit. `length`: slices along
+  /// the innermost loop that run in sequence; 1: every slice computes its halos.
+  std::optional<SlicePlan> price(const Tiles& tiles, int64_t length) const {
     SlicePlan plan;
     plan.tiles = tiles;
-    plan.part = part;
+    plan.sequence_length = length;
     // The cut loops that have several blocks make the slices.
     for (int loop : cut_) {
       if (tiles[loop] >= chain_.loops[loop].extent) continue;
       plan.order.push_back(loop);
       plan.slices *= ceilDiv(chain_.loops[loop].extent, tiles[loop]);
     }
-    const int running = needs_.running;
+    const int running = needs_.softmax_loop;
     if (running >= 0 && tiles[running] < chain_.loops[running].extent) {
       plan.blocks = ceilDiv(chain_.loops[running].extent, tiles[running]);
       plan.order.push_back(running);
@@ -140,7 +141,8 @@ class Slicer {
     for (size_t m = 0; m < chain_.statements.size(); ++m) {
       Chain member = chain_;
       member.statements = {chain_.statements[m]};
-      const double flops = part > 1 ? flopsOf(member, tiles, plan.order.back(), partsOf(plan)) : flopsOf(member, tiles);
+      const double flops =
+          length > 1 ? flopsInSequences(member, tiles, plan.order.back(), sequencesOf(plan)) : flopsOf(member, tiles);
       plan.flops += flops;
       plan.volume_bytes += volumes[m];
       // Volumes count writes once.
@@ -148,43 +150,45 @@ class Slicer {
       const double written = chain_.isIntermediate(output) ? 0
                                                            : (parameters_.transfers_per_written_line() - 1) *
                                                                  bytesOf(chain_, output, wholeTiles(chain_));
-      plan.seconds += elapsed(flops / chip_.operationsPerSecond(), (volumes[m] + written) / into_,
-                              plan.ahead ? parameters_.exposed_prefetched_share() : parameters_.exposed_share());
+      plan.seconds +=
+          elapsed(flops / chip_.operationsPerSecond(), (volumes[m] + written) / into_,
+                  plan.prefetches_next ? parameters_.exposed_prefetched_share() : parameters_.exposed_share());
     }
     // Fixed costs per slice and block.
     const auto runs = static_cast<double>(plan.slices * plan.blocks);
     plan.seconds += nest_seconds_ * runs * static_cast<double>(chain_.statements.size());
     if (plan.blocks > 1) plan.seconds += runs * blockSeconds(tiles);
-    if (part > 1) plan.seconds += moveSeconds(plan);
+    if (length > 1) plan.seconds += moveSeconds(plan);
     if (std::ranges::any_of(separating_, [&](int loop) { return tiles[loop] > 1; }))
       plan.seconds += needs_.row_bytes / out_;
-    // The busiest core decides, and runs of smaller sizes compute whole slices or parts.
-    plan.idle = idleCoreFactor(chain_, plan, chip_.cores());
-    plan.seconds *= plan.idle;
+    // The busiest core decides, and runs of smaller sizes compute whole slices or sequences.
+    plan.imbalance = coreImbalance(chain_, plan, chip_.cores());
+    plan.seconds *= plan.imbalance;
     for (const int at : cut_) {
       const Loop& loop = chain_.loops[at];
-      const int64_t dealt = part > 1 && at == plan.order.back() ? std::min(loop.extent, tiles[at] * part) : tiles[at];
-      if (loop.fewest > 0) plan.seconds *= paddingOverhead(dealt, loop.fewest, loop.extent);
+      const int64_t distributed =
+          length > 1 && at == plan.order.back() ? std::min(loop.extent, tiles[at] * length) : tiles[at];
+      if (loop.min_extent > 0) plan.seconds *= paddingOverhead(distributed, loop.min_extent, loop.extent);
     }
     return plan;
   }
 
-  /// Returns the part sizes to try along the innermost loop of `plan`: all slices left for each core, or fewer.
-  std::vector<int64_t> partsToTry(const SlicePlan& plan) const {
+  /// Returns the sequence lengths to try along the innermost loop of `plan`, from all slices in one sequence downward.
+  std::vector<int64_t> sequenceLengthsToTry(const SlicePlan& plan) const {
     if (plan.order.empty() || plan.blocks > 1 || !overlaps(chain_, plan.tiles, plan.order.back())) return {};
-    // Halos along two loops would need too many kinds of slices: at each border of both, beginning a part or continuing
-    // it.
+    // Halos along two loops would need too many kinds of slices: the first of a sequence and a later one, for each of
+    // the two loops.
     for (size_t outer = 0; outer + 1 < plan.order.size(); ++outer)
       if (overlaps(chain_, plan.tiles, plan.order[outer])) return {};
-    // Tries powers of two, and numbers that give every core a whole number of parts.
+    // Tries powers of two, and numbers that give every core a whole number of sequences.
     const int64_t along = slicesAlong(plan), around = plan.slices / along;
     std::vector<int64_t> sizes;
-    auto consider = [&](int64_t parts) {
-      const int64_t size = ceilDiv(along, std::clamp<int64_t>(parts, 1, along));
+    auto consider = [&](int64_t sequences) {
+      const int64_t size = ceilDiv(along, std::clamp<int64_t>(sequences, 1, along));
       if (size > 1 && std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
     };
-    for (int64_t parts = 1; parts < along; parts *= 2) consider(parts);
-    for (int64_t rounds = 1; rounds <= kMostRounds; ++rounds) consider(ceilDiv(rounds * chip_.cores(), around));
+    for (int64_t count = 1; count < along; count *= 2) consider(count);
+    for (int64_t rounds = 1; rounds <= kMaxRounds; ++rounds) consider(ceilDiv(rounds * chip_.cores(), around));
     return sizes;
   }
 
@@ -192,21 +196,21 @@ class Slicer {
   int64_t slicesAlong(const SlicePlan& plan) const {
     return ceilDiv(chain_.loops[plan.order.back()].extent, plan.tiles[plan.order.back()]);
   }
-  int64_t partsOf(const SlicePlan& plan) const { return ceilDiv(slicesAlong(plan), plan.part); }
+  int64_t sequencesOf(const SlicePlan& plan) const { return ceilDiv(slicesAlong(plan), plan.sequence_length); }
 
   /// Returns the seconds to move kept halos to where the next slice expects them: a read and a write.
   double moveSeconds(const SlicePlan& plan) const {
-    const double following = static_cast<double>(plan.slices) *
-                             (1 - 1.0 * static_cast<double>(partsOf(plan)) / static_cast<double>(slicesAlong(plan)));
+    const double later_slices = static_cast<double>(plan.slices) * (1 - 1.0 * static_cast<double>(sequencesOf(plan)) /
+                                                                            static_cast<double>(slicesAlong(plan)));
     double seconds = 0;
     for (int tensor = 0; tensor < static_cast<int>(chain_.accesses.size()); ++tensor) {
       const bool held =
           chain_.isIntermediate(tensor) || std::ranges::find(needs_.copied, tensor) != needs_.copied.end();
-      const int64_t points = held ? reusedPoints(chain_, tensor, plan.tiles, plan.order.back()) : 0;
+      const int64_t points = held ? haloElements(chain_, tensor, plan.tiles, plan.order.back()) : 0;
       if (points == 0) continue;
       seconds += nest_seconds_ + 2 * static_cast<double>(points * elementBytes(chain_.accesses[tensor].dtype)) / out_;
     }
-    return following * seconds;
+    return later_slices * seconds;
   }
 
   /// Returns the seconds of a block of an online softmax in addition to its part of the members: it rescales the
@@ -257,8 +261,8 @@ class Slicer {
     for (int tensor : needs_.copied) plan.held_bytes += bytesOf(chain_, tensor, tiles);
     if (plan.held_bytes > capacity_) return {};
     // If the next slice's operands fit as well and are contiguous, they can be loaded ahead.
-    plan.ahead = plan.slices > 1 && blocks && plan.held_bytes + others <= capacity_;
-    const Structure structure(chain_, plan.order, Intermediates::kBlock);
+    plan.prefetches_next = plan.slices > 1 && blocks && plan.held_bytes + others <= capacity_;
+    const Structure structure(chain_, plan.order, IntermediateExtent::kBlock);
     std::vector<double> volumes;
     for (const Statement& member : chain_.statements) {
       double moved = 0;
@@ -338,7 +342,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   std::vector<int> cut, shared;
   for (int loop : loops) (isSeparating(chain, loop) ? cut : shared).push_back(loop);
   cut.insert(cut.end(), shared.begin(), shared.end());
-  const int running = needs.running;
+  const int running = needs.softmax_loop;
   const Slicer slicer(chain, cut, chip, level, needs);
   std::optional<SlicePlan> best, keeping;
   double least = INFINITY;
@@ -349,7 +353,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   auto consider = [&](const Tiles& tiles) {
     auto plan = slicer.price(tiles, 1);
     if (!plan) return;
-    for (int64_t part : slicer.partsToTry(*plan)) improve(keeping, slicer.price(tiles, part));
+    for (int64_t length : slicer.sequenceLengthsToTry(*plan)) improve(keeping, slicer.price(tiles, length));
     improve(best, std::move(plan));
   };
   // Loop by loop from the outermost: earlier loops are cut to their smallest blocks, this one to each size.
@@ -378,7 +382,7 @@ absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>&
   // Reports the price of the alternative, with or without kept halos.
   const double again = best->seconds, kept = keeping->seconds;
   improve(best, std::move(keeping));
-  best->other_seconds = best->part > 1 ? again : kept;
+  best->other_seconds = best->sequence_length > 1 ? again : kept;
   return *best;
 }
 

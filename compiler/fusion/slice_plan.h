@@ -25,11 +25,12 @@ struct SlicePlan {
   double held_bytes = 0;    ///< of one slice: intermediates, and the members' other operands and results
   double volume_bytes = 0;  ///< moved into the level, all slices
   double flops = 0;         ///< all slices, recomputed overlaps included
-  double seconds = 0;       ///< sum over the members of elapsed(); includes idle cores, and the work on elements that
-                            ///< runs of smaller sizes do not need
-  double idle = 1;          ///< work of the busiest core over the average; included in `seconds`
-  bool ahead = false;       ///< the next slice's operands fit too: they are loaded while this slice's products run
-  int64_t part = 1;         ///< slices along the last loop of `order` that run in sequence and keep their halos
+  /// Sum over the members of elapsed(). Includes `imbalance`, and the work on elements that runs of smaller sizes do
+  /// not need.
+  double seconds = 0;
+  double imbalance = 1;          ///< work of the busiest core over the average
+  bool prefetches_next = false;  ///< the next slice's operands fit too and are loaded while this slice's products run
+  int64_t sequence_length = 1;   ///< slices along the last loop of `order` that run in sequence and keep their halos
   /// Seconds of the best plan of the other policy: recomputing halos if this plan keeps them, keeping them if it
   /// recomputes. Infinite if no windows overlap, or if that plan does not fit.
   double other_seconds = std::numeric_limits<double>::infinity();
@@ -45,7 +46,7 @@ struct SliceNeeds {
   std::vector<int> copied = {};  ///< tensors that slices copy first, so that the original is held as well
   /// Reduction loop of the last member along which a softmax between the members runs. It may be cut into blocks with a
   /// running maximum and sum (online softmax) if whole rows cost more. -1: none.
-  int running = -1;
+  int softmax_loop = -1;
   /// Bytes that operators between the members move through farther levels if they do not process a few rows alternately
   /// in the near level. This happens in slices with several points of a separating loop (heads): each operator then
   /// runs over all of these points before the next one starts.
@@ -70,10 +71,10 @@ inline constexpr int kOnlineSoftmaxNests = 6;
 /// the level when these run. If operands that all slices of the innermost loop share do not fit in addition, each slice
 /// loads them again (`constants_stay`).
 ///
-/// Distribution: slices go to all cores, so few large slices, or a small last one, leave cores idle (`idle`). If
-/// intermediates have windows along the innermost cut loop, its slices may form sequences of `part` slices, and the
-/// sequences go to the cores. All slices of a sequence except the first compute only new elements; the cost includes
-/// moving the kept ones.
+/// Distribution: slices go to all cores, so few large slices, or a small last one, leave cores idle (`imbalance`). If
+/// intermediates have windows along the innermost cut loop, its slices may form sequences of `sequence_length` slices,
+/// and the sequences go to the cores. All slices of a sequence except the first compute only new elements; the cost
+/// includes moving the kept ones.
 ///
 /// RESOURCE_EXHAUSTED if not even the smallest slices fit.
 absl::StatusOr<SlicePlan> planSlices(const Chain& chain, const std::vector<int>& loops, const Chip& chip, size_t level,

@@ -61,18 +61,18 @@ TEST(SlicePlan, SlicesLeaveRoomForTheNextOnesOperands) {
   const int b = chain.loopNamed("b"), m = chain.loopNamed("m");
   auto plan = planSlices(chain, {b, m}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_TRUE(plan->ahead);
+  EXPECT_TRUE(plan->prefetches_next);
   // Scores of a slice, and twice the keys, the values and its rows of A and E.
   EXPECT_LE(4.0 * (plan->tiles[m] * 512 + 2 * (2 * 64 * 512 + 2 * 64 * plan->tiles[m])), kHeld);
   // The level holds the keys and values of one slice, not of two.
   plan = planSlices(chain, {b, m}, Chip(coreHolding(400 << 10)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_FALSE(plan->ahead);
+  EXPECT_FALSE(plan->prefetches_next);
   // Rows of images are not contiguous: one run per channel.
   const Chain images = convolutionChain({16, 66, 66, 16, 16, 1, 1, 3, 3});
   plan = planSlices(images, {images.loopNamed("h")}, core(), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_FALSE(plan->ahead);
+  EXPECT_FALSE(plan->prefetches_next);
 }
 
 TEST(SlicePlan, WhatAllSlicesReadStreamsWhenItIsTooLarge) {
@@ -96,7 +96,7 @@ TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
   Chain chain = gemmChain(1, 2048, 64, 64, 8192);
   const int m = chain.loopNamed("m"), l = chain.loopNamed("l");
   chain.loops[m].multiple = 6;
-  auto rows = planSlices(chain, {m}, chip, 0), blocks = planSlices(chain, {m}, chip, 0, {.running = l});
+  auto rows = planSlices(chain, {m}, chip, 0), blocks = planSlices(chain, {m}, chip, 0, {.softmax_loop = l});
   ASSERT_TRUE(rows.ok() && blocks.ok()) << rows.status() << blocks.status();
   EXPECT_EQ(rows->blocks, 1);
   EXPECT_EQ(blocks->blocks, (8192 + blocks->tiles[l] - 1) / blocks->tiles[l]);
@@ -110,7 +110,7 @@ TEST(SlicePlan, LongRowsOfASoftmaxComeInBlocks) {
   chain = gemmChain(12, 512, 64, 64, 512);
   chain.loops[chain.loopNamed("m")].multiple = 6;
   auto near =
-      planSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, chip, 0, {.running = chain.loopNamed("l")});
+      planSlices(chain, {chain.loopNamed("b"), chain.loopNamed("m")}, chip, 0, {.softmax_loop = chain.loopNamed("l")});
   ASSERT_TRUE(near.ok()) << near.status();
   EXPECT_EQ(near->blocks, 1);
 }
@@ -122,13 +122,13 @@ TEST(SlicePlan, OverlapsOfWindowsAreKeptWhereCoresHaveSeveralSlices) {
   ASSERT_TRUE(one.ok()) << one.status();
   ASSERT_GT(one->slices, 1);
   EXPECT_LT(one->tiles[h], 62);
-  EXPECT_EQ(one->part, one->slices);
+  EXPECT_EQ(one->sequence_length, one->slices);
   EXPECT_NEAR(one->flops, flopsOf(chain), 1e-9 * flopsOf(chain));
   EXPECT_GT(one->other_seconds, one->seconds);
   // Two parts: the second begins with its own halo.
   auto two = planSlices(chain, {h}, Chip(coreHolding(96 << 10, 2)), 0);
   ASSERT_TRUE(two.ok()) << two.status();
-  EXPECT_EQ((two->slices + two->part - 1) / two->part, 2);
+  EXPECT_EQ((two->slices + two->sequence_length - 1) / two->sequence_length, 2);
   EXPECT_GT(two->flops, one->flops);
   EXPECT_LT(two->flops, flopsOf(chain, two->tiles));
 }
@@ -138,7 +138,7 @@ TEST(SlicePlan, OverlapsOfWindowsAreComputedAgainWhereCoresWouldWait) {
   const int h = chain.loopNamed("h");
   auto plan = planSlices(chain, {h}, Chip(coreHolding(96 << 10, 16)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->part, 1);
+  EXPECT_EQ(plan->sequence_length, 1);
   EXPECT_EQ(plan->slices, 16);
   EXPECT_GT(plan->flops, flopsOf(chain));
   EXPECT_GT(plan->other_seconds, plan->seconds);
@@ -151,7 +151,7 @@ TEST(SlicePlan, HalosAreKeptAlongOneLoop) {
   auto plan = planSlices(chain, {h, w}, Chip(coreHolding(40 << 10)), 0);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->order, (Order{h, w}));
-  EXPECT_EQ(plan->part, 1);
+  EXPECT_EQ(plan->sequence_length, 1);
 }
 
 TEST(SlicePlan, CoresWithoutASliceCount) {
@@ -171,10 +171,10 @@ TEST(SlicePlan, ASmallLastSliceLeavesACoreIdle) {
   const Chip two(coreHolding(kHeld, 2));
   auto groups = planSlices(chain, {b}, two, 0);
   ASSERT_TRUE(groups.ok()) << groups.status();
-  EXPECT_NEAR(groups->idle, 4.0 / 3, 1e-9);
+  EXPECT_NEAR(groups->imbalance, 4.0 / 3, 1e-9);
   auto rows = planSlices(chain, {b, m}, two, 0);
   ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_NEAR(rows->idle, 1, 1e-9);
+  EXPECT_NEAR(rows->imbalance, 1, 1e-9);
   EXPECT_LT(rows->seconds, groups->seconds);
 }
 

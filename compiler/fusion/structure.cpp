@@ -29,7 +29,7 @@ uint64_t retainedLoops(const Chain& chain, const Order& order, int tensor) {
 
 }  // namespace
 
-Structure::Structure(const Chain& chain, const Order& order, Intermediates intermediates) : chain(&chain) {
+Structure::Structure(const Chain& chain, const Order& order, IntermediateExtent intermediates) : chain(&chain) {
   retained.assign(chain.accesses.size(), 0);
   // The loops that are left for later members: algorithm 1 drops a producer's private loops.
   Order left = order;
@@ -41,7 +41,7 @@ Structure::Structure(const Chain& chain, const Order& order, Intermediates inter
     operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
     for (int tensor : operands) {
       if (chain.isIntermediate(tensor)) {
-        if (intermediates == Intermediates::kRetained) retained[tensor] = retainedLoops(chain, order, tensor);
+        if (intermediates == IntermediateExtent::kRetained) retained[tensor] = retainedLoops(chain, order, tensor);
         continue;
       }
       Traffic traffic{tensor, {}};

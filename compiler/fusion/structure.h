@@ -15,7 +15,7 @@ struct Traffic {
 /// Algorithm 1 for one order with symbolic block sizes. Orders of equal structure have equal volumes for all block
 /// sizes; hundreds of permutations have only a few structures.
 struct Structure {
-  Structure(const Chain& chain, const Order& order, Intermediates intermediates);
+  Structure(const Chain& chain, const Order& order, IntermediateExtent intermediates);
 
   /// Returns the bytes of the block of `tensor`, with retained dimensions in full.
   double bytes(int tensor, const Tiles& tiles) const;

@@ -40,8 +40,8 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
     decisions.clear();
     std::vector<Group> groups = formGroups(main);
     finished("form-groups");
-    if (options.merging != fusion::Merging::kNever) {
-      decisions = chooseFusions(groups, chip, these, options.merging, &rows);
+    if (options.fusion_policy != fusion::FusionPolicy::kNever) {
+      decisions = chooseFusions(groups, chip, these, options.fusion_policy, &rows);
       for (v1::Decision& decision : repeatGroups(groups, chip, these)) decisions.push_back(std::move(decision));
     }
     finished("choose-fusions");
@@ -82,7 +82,7 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
                   .folded_weights = options.folded_weights,
                   .prepare_weights = options.prepare_weights,
                   .compute_derived = options.observer != nullptr,
-                  .merging = options.merging};
+                  .fusion_policy = options.fusion_policy};
   PassRecorder recorder(options, model);
   TESSERA_RETURN_IF_ERROR(runPipeline(state, options, recorder));
   TESSERA_ASSIGN_OR_RETURN(LoopPlans loops, planLoopBodies(main, model, target, options));

@@ -50,7 +50,7 @@ struct GraphOptions {
   bool winograd = true;         ///< whether convolutions may be computed in Winograd's domain (winograd.h)
   bool round_products = false;  ///< whether f32 products read operands rounded to bf16 (round_products.h)
   /// Policy: which candidate chains and regions are merged, to run slice by slice.
-  fusion::Merging merging = fusion::Merging::kWhereItPays;
+  fusion::FusionPolicy fusion_policy = fusion::FusionPolicy::kWhereItPays;
   GraphObserver* observer = nullptr;
   Canonicalizer* canonicalizer = nullptr;   ///< for the model's context; null: one is constructed
   FoldedWeightStorage folded_weights = {};  ///< allocates the bytes of weights computed at compile time

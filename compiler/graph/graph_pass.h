@@ -27,9 +27,9 @@ struct PassState {
   const std::vector<v1::Choice>* pins = nullptr;  ///< null: none
   FoldedWeightStorage folded_weights = {};  ///< allocates the bytes of folded weights (clients/docs/design/terms.md)
   bool prepare_weights = false;             ///< whether derived weights may be prepared before the first run
-  bool compute_derived =
-      false;  ///< whether the bytes of derived weights are needed after each pass (an observer reads them)
-  fusion::Merging merging = fusion::Merging::kWhereItPays;
+  /// Whether the bytes of derived weights are computed after each pass, for an observer that reads them.
+  bool compute_derived = false;
+  fusion::FusionPolicy fusion_policy = fusion::FusionPolicy::kWhereItPays;
 
   GraphChoices choices = {};                 ///< pins, and the choices of the passes so far
   std::vector<v1::Decision> decisions = {};  ///< of the passes so far, in their order
@@ -38,20 +38,20 @@ struct PassState {
 };
 
 struct GraphPass {
-  /// Properties, ORed.
-  enum Needs : unsigned {
-    kNothing = 0,
-    kStaticShapes = 1,  ///< the pipeline skips the pass where a dimension is a range
-    kChip = 2,          ///< it decides by the chip's figures or instructions
+  /// What the pass requires of the model and the target, and how its changes are reported and checked. ORed.
+  enum Properties : unsigned {
+    kNone = 0,
+    kStaticShapes = 1,  ///< the pipeline skips the pass if a dimension of the model is a range
+    kChip = 2,          ///< it decides by the chip's parameters or instructions
     kWeights = 4,       ///< it changes nothing without the bytes of weights
     kUncounted = 8,     ///< reports do not count its changes
-    kRounds = 16,       ///< it changes results as requested: later passes are checked against the graph it leaves
+    kRounds = 16,       ///< it changes results on request: later passes are compared with the graph after this pass
   };
 
   const char* name;      ///< `tessera-opt` has it as "tessera-NAME"
   const char* reported;  ///< in GraphReport.rewrites and in messages of the checking mode
   const char* summary;   ///< one line
-  unsigned needs;
+  unsigned properties;   ///< Properties
   /// Returns the number of changes. Errors end planning.
   absl::StatusOr<int> (*run)(PassState& state);
 };

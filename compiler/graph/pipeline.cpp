@@ -155,7 +155,7 @@ class Runner {
   }
 
   absl::StatusOr<int> runPass(const GraphPass& pass) {
-    if (ranges_ && (pass.needs & GraphPass::kStaticShapes) != 0) return 0;
+    if (ranges_ && (pass.properties & GraphPass::kStaticShapes) != 0) return 0;
     TESSERA_ASSIGN_OR_RETURN(const int changes, pass.run(state_));
     TESSERA_RETURN_IF_ERROR(recorder_.ran(pass, changes));
     return changes;
@@ -183,7 +183,7 @@ class Runner {
 absl::Status PassRecorder::ran(const GraphPass& pass, int changes) {
   finished(pass.reported);
   if (changes == 0) return absl::OkStatus();
-  if ((pass.needs & GraphPass::kUncounted) == 0) {
+  if ((pass.properties & GraphPass::kUncounted) == 0) {
     auto known = std::ranges::find_if(rewrites_, [&](const auto& each) { return each.name() == pass.reported; });
     if (known == rewrites_.end()) {
       rewrites_.emplace_back().set_name(pass.reported);
@@ -192,8 +192,8 @@ absl::Status PassRecorder::ran(const GraphPass& pass, int changes) {
     known->set_count(known->count() + changes);
   }
   if (options_.observer == nullptr) return absl::OkStatus();
-  return (pass.needs & GraphPass::kRounds) != 0 ? options_.observer->resultsChanged(pass.reported, model_)
-                                                : options_.observer->rewritten(pass.reported, model_);
+  return (pass.properties & GraphPass::kRounds) != 0 ? options_.observer->resultsChanged(pass.reported, model_)
+                                                     : options_.observer->rewritten(pass.reported, model_);
 }
 
 absl::Status runPipeline(PassState& state, const GraphOptions& options, PassRecorder& recorder) {

@@ -40,8 +40,8 @@ class Validator {
       return fault("loop '", loop.name, "' has tiles of at least ", loop.min_tile, ", multiples of ", loop.multiple,
                    "; both are at least 1");
     }
-    if (loop.fewest < 0 || loop.fewest > loop.extent) {
-      return fault("loop '", loop.name, "' has at least ", loop.fewest, " iterations of ", loop.extent);
+    if (loop.min_extent < 0 || loop.min_extent > loop.extent) {
+      return fault("loop '", loop.name, "' has at least ", loop.min_extent, " iterations of ", loop.extent);
     }
     return absl::OkStatus();
   }

@@ -24,11 +24,11 @@ namespace tessera::compiler::loopnest {
 
 struct Loop {
   std::string name;
-  int64_t extent = 1;    ///< number of iterations
-  int64_t min_tile = 1;  ///< smallest tile that the instructions of a leaf accept
-  bool whole = false;    ///< never cut into tiles: loops of convolution windows, rows of a normalization
-  int64_t multiple = 1;  ///< tiles are multiples of it (or the whole extent): vectors, register tiles
-  int64_t fewest = 0;    ///< smallest extent at run time, for loops over a range; 0: every run has the whole extent
+  int64_t extent = 1;      ///< number of iterations
+  int64_t min_tile = 1;    ///< smallest tile that the instructions of a leaf accept
+  bool whole = false;      ///< never cut into tiles: loops of convolution windows, rows of a normalization
+  int64_t multiple = 1;    ///< tiles are multiples of it (or the whole extent): vectors, register tiles
+  int64_t min_extent = 0;  ///< smallest extent at run time, if it varies; 0: every run has the whole extent
 };
 
 /// A tensor, read or written through one subscript per dimension. Accesses of the same name belong to one tensor.

@@ -87,7 +87,8 @@ TEST(Nest, ValidityNamesThePlace) {
   };
   EXPECT_THAT(changed([](Nest& n) { n.statements.clear(); }), HasSubstr("'product': has no statement"));
   EXPECT_THAT(changed([](Nest& n) { n.loops[1].multiple = 0; }), HasSubstr("loop 'j' has tiles"));
-  EXPECT_THAT(changed([](Nest& n) { n.loops[1].fewest = 4; }), HasSubstr("loop 'j' has at least 4 iterations of 3"));
+  EXPECT_THAT(changed([](Nest& n) { n.loops[1].min_extent = 4; }),
+              HasSubstr("loop 'j' has at least 4 iterations of 3"));
   EXPECT_THAT(changed([](Nest& n) { n.accesses[1].subscripts[0].terms[0].loop = 3; }),
               HasSubstr("tensor 'A' names a loop"));
   EXPECT_THAT(changed([](Nest& n) { n.accesses[1].subscripts[0].digits.push_back({.terms = {{0, 1}}, .divisor = 0}); }),

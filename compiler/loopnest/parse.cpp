@@ -13,7 +13,7 @@
 namespace tessera::compiler::loopnest {
 namespace {
 
-constexpr int kMostNested = 64;  ///< parentheses and signs: the reader recurses
+constexpr int kMaxNested = 64;  ///< parentheses and signs: the reader recurses
 
 struct Assignment {
   std::string_view text;
@@ -115,7 +115,7 @@ class StatementReader : private TextReader {
   }
 
   absl::StatusOr<Value> factor() {
-    if (++depth_ > kMostNested) return fault("no more than 64 parentheses and signs within each other");
+    if (++depth_ > kMaxNested) return fault("no more than 64 parentheses and signs within each other");
     absl::StatusOr<Value> value = primary();
     --depth_;
     return value;

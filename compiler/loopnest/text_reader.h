@@ -38,7 +38,7 @@ class TextReader {
     return text_.substr(begin, at_ - begin);
   }
 
-  /// INVALID_ARGUMENT with the column, what is there, and what is accepted.
+  /// Returns INVALID_ARGUMENT with the column, the text found there, and the accepted text.
   absl::Status fault(std::string_view accepted) {
     skipSpace();
     const std::string found = at_ == text_.size()

@@ -1,4 +1,4 @@
-/* A loop over tessera_session_run in C, for tests/bench/python_calls: what a call costs without Python. */
+/* A loop over tessera_session_run in C, for tests/bench/python_calls: the time of a call without Python. */
 #include <time.h>
 
 #include "compiler/runtime/tessera.h"

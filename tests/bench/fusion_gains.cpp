@@ -15,18 +15,18 @@
 
 #include "absl/strings/str_split.h"
 #include "compiler/target/host.h"
-#include "tests/bench/compiled_side.h"
+#include "tests/bench/compiled_variant.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-using compiler::fusion::Merging;
+using compiler::fusion::FusionPolicy;
 
 void measure(const fs::path& model, const v1::Target& target, int rounds, const fs::path& folder) {
   std::map<std::string, v1::BuiltObject> built;
-  Side apart(model, target, Merging::kNever, folder / "apart", {}, built),
-      fused(model, target, Merging::kWheneverPossible, folder / "fused", {}, built);
+  Side apart(model, target, FusionPolicy::kNever, folder / "apart", {}, built),
+      fused(model, target, FusionPolicy::kWheneverPossible, folder / "fused", {}, built);
   double saved = 0, most = 0;  // of the cost model, and of equation 4.10
   std::string kinds;
   for (const v1::Decision& decision : fused.plan.report().decisions()) {
@@ -99,9 +99,9 @@ void measureAgainstPairs(const fs::path& model, const v1::Target& target, int ro
     return;
   }
   std::map<std::string, v1::BuiltObject> built;
-  Side apart(model, target, Merging::kNever, folder / "apart", {}, built),
-      pairs(model, target, Merging::kWhereItPays, folder / "pairs", pins, built),
-      chosen(model, target, Merging::kWhereItPays, folder / "chosen", {}, built);
+  Side apart(model, target, FusionPolicy::kNever, folder / "apart", {}, built),
+      pairs(model, target, FusionPolicy::kWhereItPays, folder / "pairs", pins, built),
+      chosen(model, target, FusionPolicy::kWhereItPays, folder / "chosen", {}, built);
   std::vector<double> over_pairs, over_apart, microseconds;
   for (int round = 0; round <= rounds; ++round) {
     double a = 1e9, p = 1e9, c = 1e9;  // other work on the machine only adds time

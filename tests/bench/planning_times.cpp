@@ -22,7 +22,7 @@ constexpr int kRepeats = 31;
 struct Row {
   std::string name;
   Chain chain;
-  Between between;
+  BetweenMembers between;
   std::vector<int> cut;  // sliced as by graph/slices/fuse_chains: batch and rows, image lines
 };
 

@@ -50,7 +50,7 @@ constexpr int kRuns = 5, kTurns = 3;
 constexpr size_t kConfirmed = 5;     // number of fastest trees that are timed again ...
 constexpr int kConfirmTurns = 11;    // ... in this many rounds
 constexpr double kFar = 0.25;        // of the default's speed
-constexpr int kMostSteps = 200;      // most steps are rejected, or are not slower
+constexpr int kMaxSteps = 200;       // most steps are rejected, or are not slower
 constexpr double kTolerance = 1e-3;  // of the largest magnitude: sums in another order
 
 [[noreturn]] void fail(const std::string& what) {
@@ -311,7 +311,7 @@ Start farFromDefault(Bench& bench, const compiler::search::SearchOptions& option
   Start at{bench.unit().schedule()};
   const compiler::search::Legality legality(at.schedule, options.extents, options.registers);
   std::mt19937_64 random(options.seed);
-  for (int step = 0; step < kMostSteps && at.speed > kFar; ++step) {
+  for (int step = 0; step < kMaxSteps && at.speed > kFar; ++step) {
     const auto neighbours = compiler::search::neighboursOf(at.schedule, legality.extents());
     if (neighbours.empty()) break;
     const v1::Schedule& next = neighbours[compiler::search::below(random, neighbours.size())].schedule;

@@ -15,7 +15,7 @@ class Tracer {
       : program_(program),
         chain_(program.chain),
         cache_(cache),
-        structure_(chain_, program.order, Intermediates::kRetained),
+        structure_(chain_, program.order, IntermediateExtent::kRetained),
         at_(chain_.loops.size(), 0) {
     int64_t line = 0;
     for (size_t t = 0; t < chain_.accesses.size(); ++t) {

@@ -16,7 +16,7 @@ using llvm::ArrayRef;
 using mlir::RankedTensorType;
 using mlir::Value;
 
-constexpr size_t kMostMasks = 6;  // nested in each other
+constexpr size_t kMaxMasks = 6;  // nested in each other
 
 }  // namespace
 
@@ -93,7 +93,7 @@ MaskedValues ExtentMasks::maskedValues(linalg::LinalgOp op, ArrayRef<int64_t> ex
       if (!definition) return;
     }
     auto select = mlir::dyn_cast<arith::SelectOp>(definition);
-    auto part = select && around.size() < kMostMasks ? holdsFor(select.getCondition(), op, extents) : std::nullopt;
+    auto part = select && around.size() < kMaxMasks ? holdsFor(select.getCondition(), op, extents) : std::nullopt;
     if (!part) {
       for (Value operand : definition->getOperands()) reach(operand);
       return;

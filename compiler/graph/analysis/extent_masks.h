@@ -5,16 +5,18 @@
 
 namespace tessera::compiler {
 
-/// Values of a body that only some of its iterations need, because a mask selects, with these iterations.
+/// Values of a body that a mask selects in some iterations only, each with these iterations.
 using MaskedValues = llvm::DenseMap<mlir::Value, UsedParts>;
 
-/// Finds where masks by extents limit the iterations that a body needs. Such a mask is a select on a comparison of a
-/// position with an extent that the sizes of ranges decide. The importer emits it before operators that combine rows.
+/// Finds the iterations in which masks of a body use a value. An extent mask is a select whose condition compares a
+/// position with an extent that depends on the sizes of ranges (clients/docs/design/terms.md). The importer emits such
+/// masks before operators that combine rows, so that rows beyond the extent do not contribute.
 class ExtentMasks {
  public:
   ExtentMasks(ExtentFunctions& series, const UsedPartBuilder& parts) : series_(series), parts_(parts) {}
 
-  /// Returns the arguments, and elements read at computed positions, that are needed only where a mask selects them.
+  /// Returns the arguments of the body, and the elements that it reads at computed positions, that are used only as
+  /// operands of such selects.
   MaskedValues maskedValues(mlir::linalg::LinalgOp op, llvm::ArrayRef<int64_t> extents);
 
  private:

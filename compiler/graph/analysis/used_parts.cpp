@@ -16,8 +16,8 @@ using llvm::SmallVector;
 using mlir::RankedTensorType;
 
 constexpr int64_t kMaxElements = int64_t{1} << 40;  // over several ranges together
-constexpr int64_t kMostSteps = 4096;                // for rows mapped by translated()
-constexpr int64_t kMostCells = 1 << 15;             // of a table over the sizes of several ranges
+constexpr int64_t kMaxSteps = 4096;                 // for rows mapped by translated()
+constexpr int64_t kMaxCells = 1 << 15;              // of a table over the sizes of several ranges
 
 int rangeOf(const UsedRows& rows) { return std::countr_zero(rows.ranges); }
 
@@ -107,7 +107,7 @@ std::optional<UsedRows> UsedPartBuilder::bySum(const ExtentFunction& series, int
     if ((rows.ranges >> d & 1) != 0) ordered.push_back({series_.most(d), d});
   llvm::sort(ordered);
   std::map<int, int64_t> step, from, to;
-  int64_t cells = kMostCells;
+  int64_t cells = kMaxCells;
   for (size_t i = 0; i < ordered.size(); ++i) {
     int64_t points = 1;
     // How many cells the remaining ranges would have with this many points each.
@@ -149,7 +149,7 @@ std::optional<UsedRows> UsedPartBuilder::translated(const UsedRows& rows, int64_
   // With one range the need of each size is known exactly.
   if (rows.isOfOne()) return rowsBySize(rangeOf(rows), count, [&](int64_t n) { return of(neededAt(rows, n)); });
   if (rows.ranges == 0) return firstRowsOfEveryRun(count, of(rows.slack));
-  const int64_t all = most(rows.ranges), step = (rows.count + kMostSteps - 1) / kMostSteps;
+  const int64_t all = most(rows.ranges), step = (rows.count + kMaxSteps - 1) / kMaxSteps;
   UsedRows result{.ranges = rows.ranges, .count = count, .slack = std::clamp<int64_t>(of(0), 0, count)};
   for (int64_t r = 1; r <= rows.count; r += step) {
     // The smallest run that needs row r.

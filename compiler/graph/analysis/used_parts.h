@@ -12,8 +12,8 @@ namespace tessera::compiler {
 
 using UsedRowsList = llvm::SmallVector<UsedRows, 1>;
 
-/// The needed iterations of a loop, or indices of a tensor's dimension: iteration i is needed if row i /
-/// iterations_per_row mod rows.count is needed.
+/// The iterations of a loop, or the indices of a tensor's dimension, that a run needs (UsedRows): iteration i is needed
+/// if row (i / iterations_per_row) mod rows.count is needed.
 struct UsedPart {
   int64_t position = 0;  ///< of the loop or dimension
   int64_t iterations_per_row = 1;
@@ -24,8 +24,8 @@ using UsedParts = llvm::SmallVector<UsedPart, 2>;
 /// Returns the number of elements between neighbouring indices of dimension `dim`, in row-major order.
 int64_t elementStride(mlir::RankedTensorType type, int64_t dim);
 
-/// Computes the needed parts of loops and tensors, as functions of the sizes of ranges. A part may be larger than
-/// necessary, never smaller.
+/// Computes the parts of loops and tensors that a run needs, as functions of the sizes of the model's ranges. A
+/// computed part may be larger than necessary, never smaller.
 class UsedPartBuilder {
  public:
   explicit UsedPartBuilder(const ExtentFunctions& series) : series_(series) {}
@@ -34,11 +34,11 @@ class UsedPartBuilder {
   /// the first of(n) rows, clamped to [0, count]. Returns nothing if every run needs all rows, or if the range is too
   /// long for a table (ExtentFunctions::kLongest).
   std::optional<UsedRows> rowsBySize(int dimension, int64_t count, llvm::function_ref<int64_t(int64_t)> of) const;
-  /// Makes `UsedRows` with `count` rows, of which a run needs as many as the value of `series` at the run's sizes. For
-  /// several ranges the result is an upper bound (Rows::slack). Returns nothing if no useful bound exists.
+  /// Makes `UsedRows` with `count` rows. The number of rows that a run needs is the value of `series` at the run's
+  /// sizes; for several ranges it is an upper bound (UsedRows::slack). Returns nothing if no useful bound exists.
   std::optional<UsedRows> rowsByExtent(const ExtentFunction& series, int64_t count) const;
-  /// Makes `UsedRows` with `count` rows, of which every run, whatever its sizes, needs the first `first`. Returns
-  /// nothing if these are all.
+  /// Makes `UsedRows` with `count` rows for a tensor of which every run needs exactly the first `first` rows. Returns
+  /// nothing if these are all rows.
   static std::optional<UsedRows> firstRowsOfEveryRun(int64_t count, int64_t first);
   /// Translates `rows` of one tensor into `count` rows of another, such as rows of a result into rows of an operand: if
   /// the first r of `rows` are needed, the first of(r) of the others are. `of` is monotonic.
@@ -52,8 +52,8 @@ class UsedPartBuilder {
   }
   /// Returns the union of two `UsedRows` that have one (haveUnion); nothing if it is all rows.
   std::optional<UsedRows> unionOf(const UsedRows& a, const UsedRows& b) const;
-  /// Each argument stands for the iterations that all of its parts need. Returns parts that stand for a superset of the
-  /// union of these two sets.
+  /// Each argument is an intersection: the iterations that all of its parts need. Returns parts whose intersection
+  /// contains both sets.
   UsedParts unionOf(llvm::ArrayRef<UsedPart> a, llvm::ArrayRef<UsedPart> b) const;
   /// Adds the bound `rows` to `entries`, whose bounds hold together. If an entry has the same ranges, stride and count,
   /// it becomes the smaller one of both bounds.

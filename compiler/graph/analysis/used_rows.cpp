@@ -359,7 +359,7 @@ bool hasRanges(const ImportedModel& model) {
   return llvm::any_of(model.dimensions, [](const v1::DimensionBinding& dimension) { return dimension.size() < 0; });
 }
 
-int64_t UsedRowAnalysis::fewest(Value value, int64_t dimension) const {
+int64_t UsedRowAnalysis::minIndices(Value value, int64_t dimension) const {
   const auto type = mlir::cast<RankedTensorType>(value.getType());
   const int64_t size = type.getDimSize(dimension), stride = elementStride(type, dimension);
   int64_t fewest = size;

@@ -40,7 +40,7 @@ struct UsedRows {
 
 using UsedRowsOfValues = llvm::DenseMap<mlir::Value, llvm::SmallVector<UsedRows, 1>>;
 
-/// Whether a dimension of the model is a range, so that runs may have smaller sizes than its shapes.
+/// Whether a dimension of the model is a range: each run chooses its size, up to the size in the model's shapes.
 bool hasRanges(const ImportedModel& model);
 
 /// Computes which elements of each value of `main` a run needs, by the ranges of the model. An element is needed if,
@@ -61,8 +61,8 @@ class UsedRowAnalysis {
   llvm::ArrayRef<UsedRows> of(mlir::Value value) const;
 
   /// Returns the number of indices along a dimension of the value that the smallest run needs (ImportedModel.least);
-  /// all of them if the dimension follows no range.
-  int64_t fewest(mlir::Value value, int64_t dimension) const;
+  /// all of them if the dimension depends on no range.
+  int64_t minIndices(mlir::Value value, int64_t dimension) const;
 
   /// For operations that run together, in program order: returns the `UsedRows` of their operands, given those of
   /// `results`. Rows that a mask among the operations clears are not needed.

@@ -107,11 +107,11 @@ TEST_F(RowsTest, FollowViewsProductsAndTransposes) {
   EXPECT_EQ(strideOf("y"), 21);
   EXPECT_EQ(strideOf("t"), 3);
   const mlir::Value t = named("r")->getResult(0);
-  EXPECT_EQ(facts_->fewest(t, 0), 7);
-  EXPECT_EQ(facts_->fewest(t, 1), 1);
-  EXPECT_EQ(facts_->fewest(t, 2), 3);
+  EXPECT_EQ(facts_->minIndices(t, 0), 7);
+  EXPECT_EQ(facts_->minIndices(t, 1), 1);
+  EXPECT_EQ(facts_->minIndices(t, 2), 3);
   model_.least["N"] = 5;  // smaller runs use another variant
-  EXPECT_EQ(facts_->fewest(t, 1), 5);
+  EXPECT_EQ(facts_->minIndices(t, 1), 5);
 }
 
 TEST_F(RowsTest, SlicesAndPadsOfOtherDimensionsKeepThem) {

@@ -18,9 +18,9 @@ using mlir::RankedTensorType;
 using mlir::Value;
 
 /// Most operations of one derivation. Models have a cast, a permutation, a padding and a transform.
-constexpr size_t kMostOperations = 24;
+constexpr size_t kMaxOperations = 24;
 /// Most elements of a constant that may be part of the code. Larger ones are weights (constantsToWeights).
-constexpr int64_t kMostConstantElements = 64;
+constexpr int64_t kMaxConstantElements = 64;
 
 DenseValue valueOf(const Weight& weight, RankedTensorType type) {
   DenseValue value{llvm::SmallVector<int64_t>(type.getShape()), denseWidth(type.getElementType()), nullptr,
@@ -40,7 +40,7 @@ class Slice {
     if (!op) return false;
     // Counts operations on the way down as well, so that recursion is limited.
     if (operations_.contains(op)) return true;
-    if (operations_.size() + visiting_ >= kMostOperations || !isAllowed(op)) return false;
+    if (operations_.size() + visiting_ >= kMaxOperations || !isAllowed(op)) return false;
     ++visiting_;
     llvm::SetVector<Value> read(op->operand_begin(), op->operand_end());
     // Bodies may read values from outside.
@@ -60,7 +60,7 @@ class Slice {
     if (auto constant = mlir::dyn_cast<mlir::arith::ConstantOp>(op)) {
       auto elements = mlir::dyn_cast<mlir::DenseElementsAttr>(constant.getValue());
       // Large constants are data and would have to be stored with the derivation.
-      return !elements || elements.isSplat() || elements.getNumElements() <= kMostConstantElements;
+      return !elements || elements.isSplat() || elements.getNumElements() <= kMaxConstantElements;
     }
     return (kindOf(op) != OpKind::kOpaque || mlir::isa<mlir::tensor::ConcatOp>(op)) &&
            llvm::all_of(op->getResultTypes(), [](mlir::Type type) {

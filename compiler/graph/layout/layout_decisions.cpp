@@ -12,7 +12,7 @@ namespace tessera::compiler {
 namespace {
 
 /// Each alternative solves the whole problem once; for further conflicts only the transform's price is reported.
-constexpr int kMostAlternatives = 12;
+constexpr int kMaxAlternatives = 12;
 
 std::string readerName(mlir::Operation* op) {
   if (op->hasTrait<mlir::OpTrait::IsTerminator>()) return "the caller";
@@ -40,7 +40,7 @@ class Explainer {
 
 /// Returns the extra cost of the cheapest assignment under one more constraint; infinite if there is none.
 double Explainer::priceWith(LabellingProblem::Edge constraint) {
-  if (++alternatives_ > kMostAlternatives) return std::numeric_limits<double>::quiet_NaN();
+  if (++alternatives_ > kMaxAlternatives) return std::numeric_limits<double>::quiet_NaN();
   LabellingProblem problem = graph_.problem();
   // A constraint on one variable adds to its own costs.
   if (constraint.a == constraint.b) {

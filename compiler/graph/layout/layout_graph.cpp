@@ -20,7 +20,7 @@ using mlir::linalg::GenericOp;
 
 /// Most block sizes considered in one graph besides the two plain layouts, and most layouts in which a value is held.
 constexpr size_t kMaxBlocks = 5;
-constexpr int kMostHeld = 3;
+constexpr int kMaxHeld = 3;
 
 /// Whether an elementwise operation without a product before it computes the value: it can write any order for free.
 bool writesAnywhere(Value value) {
@@ -145,10 +145,10 @@ void LayoutGraph::connect(Value value, int producer, const std::vector<int>& rea
   for (int reader : readers) {
     for (ChannelLayout layout : layouts_[reader]) wanted |= 1U << (llvm::find(universe_, layout) - universe_.begin());
   }
-  // All sets of at most kMostHeld layouts that some reader may want.
+  // All sets of at most kMaxHeld layouts that some reader may want.
   std::vector<unsigned> sets;
   for (unsigned set = 1; set < 1U << universe_.size(); ++set) {
-    if ((set & ~wanted) == 0 && llvm::popcount(set) <= kMostHeld) sets.push_back(set);
+    if ((set & ~wanted) == 0 && llvm::popcount(set) <= kMaxHeld) sets.push_back(set);
   }
   const int held = addVariable({}, std::vector<double>(sets.size(), 0));
   // The producer pays for one transform into each other layout of the set.
@@ -177,7 +177,7 @@ void LayoutGraph::connect(Value value, int producer, const std::vector<int>& rea
   sets_.emplace_back(held, std::move(sets));
 }
 
-/// Adds an edge for each value, from the variable of its producer to those of its readers.
+/// Adds an edge for each reader of each value, from the producer's variable to the reader's.
 void LayoutGraph::addEdges() {
   llvm::DenseMap<Value, int> producer;
   for (const LayoutNode& node : nodes_) {

@@ -13,7 +13,7 @@ namespace {
 using mlir::linalg::GenericOp;
 
 /// Above this share, the slower evaluation of wide pairs and mispredicted branches cost as much as narrow pairs gain.
-constexpr double kMostWide = 0.1;
+constexpr double kMaxWide = 0.1;
 
 /// Returns the elements of a signed operand that is known at compile time.
 std::optional<DenseValue> knownSigned(GenericOp op, ConstantEvaluator& constants) {
@@ -59,7 +59,7 @@ bool hasNarrowPairs(GenericOp op, unsigned along, ConstantEvaluator& constants) 
       for (int64_t i = 0; i < inner; ++i)
         interleaved[((o * groups + k / kGroup) * inner + i) * kGroup + k % kGroup] =
             elements[(o * steps + k) * inner + i];
-  return widePairFraction(interleaved) <= kMostWide;
+  return widePairFraction(interleaved) <= kMaxWide;
 }
 
 int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>& weights) {
@@ -70,7 +70,7 @@ int markNarrowPairs(mlir::func::FuncOp main, const Chip& chip, const std::vector
     const auto known = knownSigned(op, constants);
     if (!known || known->width != 1) continue;
     const auto* elements = reinterpret_cast<const int8_t*>(known->data);
-    if (widePairFraction({elements, static_cast<size_t>(known->elements())}) > kMostWide) continue;
+    if (widePairFraction({elements, static_cast<size_t>(known->elements())}) > kMaxWide) continue;
     op->setAttr(kNarrowPairs, mlir::UnitAttr::get(op.getContext()));
     ++count;
   }

@@ -19,9 +19,9 @@ namespace tessera::compiler {
 namespace {
 
 /// Stored weights over their sources. Layouts that fill up blocks of channels stay below this ratio.
-constexpr double kMostGrowth = 1.2;
+constexpr double kMaxStoredGrowth = 1.2;
 /// Least saving of a preparation step, as a fraction of the stored bytes: its kernel costs space and time too.
-constexpr int64_t kLeastPart = 1000;
+constexpr int64_t kMinPart = 1000;
 /// Budget of loop points to compute one weight.
 constexpr int64_t kPoints = int64_t{1} << 33;
 
@@ -109,14 +109,14 @@ absl::StatusOr<std::vector<PlannedGraph::PreparedWeight>> selectPreparedWeights(
   for (const auto& [data, bytes] : sources) least += bytes;
   std::vector<PlannedGraph::PreparedWeight> prepared;
   // Compares what would be stored in either case.
-  const bool stores_all = !prepare || static_cast<double>(folded) <= kMostGrowth * static_cast<double>(least);
+  const bool stores_all = !prepare || static_cast<double>(folded) <= kMaxStoredGrowth * static_cast<double>(least);
   for (const int64_t index : read) {
     Weight& weight = weights[index];
     if (!weight.derivation) continue;
     const int64_t source_bytes = weight.derivation->sourceBytes();
     // Preparing a small weight saves too little for a kernel of its own.
     if (stores_all || !isWorthDeriving(bytesOf(weight), source_bytes) ||
-        (bytesOf(weight) - source_bytes) * kLeastPart < least) {
+        (bytesOf(weight) - source_bytes) * kMinPart < least) {
       if (weight.bytes.empty()) TESSERA_RETURN_IF_ERROR(compute(weight, memory));
       continue;
     }

@@ -28,7 +28,7 @@ using mlir::tensor::ExtractSliceOp;
 /// Most elements of another operand, which is repeated for each digit along which it does not vary.
 constexpr int64_t kFewElements = int64_t{1} << 16;
 /// Largest fraction of the computed elements that a slice may discard.
-constexpr double kMostCut = 0.25;
+constexpr double kMaxCut = 0.25;
 
 /// Whether `op` ends a product with its elementwise operations and concatenations.
 bool endsProduct(mlir::Operation* op) {
@@ -93,7 +93,7 @@ bool Hoister::findMovement() {
       // Slices that discard little: their result is computed whole.
       const bool plain = kindOf(slice) == OpKind::kSlice && slice.hasUnitStride() &&
                          slice.getSourceType().getRank() == slice.getType().getRank();
-      if (!plain || static_cast<double>(slice.getType().getNumElements()) < (1 - kMostCut) * whole) return false;
+      if (!plain || static_cast<double>(slice.getType().getNumElements()) < (1 - kMaxCut) * whole) return false;
     } else if (!permutationOf(movement).empty()) {
       turns = true;
     } else if (kindOf(movement) != OpKind::kView) {

@@ -24,7 +24,7 @@ using mlir::linalg::GenericOp;
 using mlir::tensor::CollapseShapeOp;
 using mlir::tensor::ExpandShapeOp;
 
-constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kMaxBytes = int64_t{1} << 30;
 
 /// The dependence of a body's value, in ascending order: nothing, values outside, a part of a scanned tensor, or the
 /// previous iteration.
@@ -100,7 +100,7 @@ class LoopHoister {
     if (!isOfPart(depends) || form_.most < 0) return false;
     auto product = mlir::dyn_cast<GenericOp>(op);
     // Only a product with a loop-invariant value gains.
-    if (!product || !isProduct(product) || tensorBytes(op->getResult(0).getType()) > kMostBytes / form_.most)
+    if (!product || !isProduct(product) || tensorBytes(op->getResult(0).getType()) > kMaxBytes / form_.most)
       return false;
     if (llvm::none_of(product.getDpsInputs(), [&](Value input) { return of(input) == Depends::kOutside; }))
       return false;

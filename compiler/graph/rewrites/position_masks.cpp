@@ -18,7 +18,7 @@ using mlir::Value;
 using mlir::linalg::GenericOp;
 
 /// Reading a smaller mask is faster than comparing positions.
-constexpr int64_t kLeastElements = 256;
+constexpr int64_t kMinElements = 256;
 constexpr int64_t kBudget = int64_t{1} << 30;
 
 /// A matrix with `inside` where -below <= column - row <= above, and `outside` elsewhere.
@@ -105,7 +105,7 @@ class MaskReplacer {
   /// Returns the loops that index rows and columns of an operand whose other dimensions have extent 1.
   static std::optional<std::pair<unsigned, unsigned>> loopsOf(GenericOp op, unsigned number) {
     auto type = mlir::dyn_cast<mlir::RankedTensorType>(op.getDpsInputs()[number].getType());
-    if (!type || type.getNumElements() < kLeastElements) return std::nullopt;
+    if (!type || type.getNumElements() < kMinElements) return std::nullopt;
     llvm::SmallVector<unsigned> loops;
     for (auto [extent, expression] : llvm::zip_equal(type.getShape(), op.getIndexingMapsArray()[number].getResults())) {
       // Dimensions of extent 1 are broadcast and do not count.

@@ -113,7 +113,7 @@ bool sumsAlongVectors(GenericOp op) {
 
 /// Most successive additions in single precision. The error is up to half an ulp per addition, and comes close to that
 /// if all terms are similar (the pixels of a channel before a normalization).
-constexpr int64_t kMostAdditions = 16384, kAdditions = 1024;
+constexpr int64_t kMaxAdditions = 16384, kAdditions = 1024;
 
 /// Returns the number of parts that keeps successive additions below the limit; 1: the sum is short enough.
 int64_t partsOfLongSum(const Sum& sum, const Chip& chip) {
@@ -125,7 +125,7 @@ int64_t partsOfLongSum(const Sum& sum, const Chip& chip) {
     if (kind == IteratorType::reduction) additions *= extent;
   // Each lane sums its own part.
   if (sumsAlongVectors(op)) additions /= chip.lanes();
-  if (additions <= kMostAdditions) return 1;
+  if (additions <= kMaxAdditions) return 1;
   const int64_t least = std::min(ceilDiv(additions, kAdditions), sum.steps);
   // A number of parts without a rest is preferred.
   for (int64_t parts = least; parts <= std::min(2 * least, sum.steps); ++parts)

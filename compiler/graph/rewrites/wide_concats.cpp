@@ -8,7 +8,7 @@
 namespace tessera::compiler {
 
 int splitWideConcats(mlir::func::FuncOp main) {
-  constexpr size_t kMost = kMostConcatOperands;
+  constexpr size_t kMost = kMaxConcatOperands;
   int count = 0;
   for (auto concat : main.getBody().front().getOps<mlir::tensor::ConcatOp>()) {
     if (concat.getInputs().size() <= kMost) continue;

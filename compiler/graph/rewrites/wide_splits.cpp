@@ -99,7 +99,7 @@ int stageWideSplits(mlir::func::FuncOp main) {
   int count = 0;
   for (auto& [source, parts] : slices) {
     for (auto& [part, same] : parts) {
-      if (same.size() <= static_cast<size_t>(kMostSplitParts)) continue;
+      if (same.size() <= static_cast<size_t>(kMaxSplitParts)) continue;
       mlir::OpBuilder b(main.getContext());
       if (mlir::Operation* producer = source.getDefiningOp()) {
         b.setInsertionPointAfter(producer);

@@ -4,13 +4,14 @@
 
 namespace tessera::compiler {
 
-/// The most equal parts of one tensor that are read directly. Each reader has its part's offset in its code, so each
-/// has its own kernel.
-inline constexpr int kMostSplitParts = 64;
+/// Limit of equal parts of one tensor that are read in place. The offset of a part is a constant of its reader's code,
+/// so each part needs a kernel of its own.
+inline constexpr int kMaxSplitParts = 64;
 
-/// Copies a tensor with more equal parts that are read along one dimension: 32 neighbouring parts per copy, in stages
-/// if there are more than 32 copies. Readers of the same part of different copies are equal, so a few dozen kernels
-/// serve all parts, at the cost of one pass over the tensor per stage. Returns the number of tensors copied.
+/// Splits tensors with more than kMaxSplitParts equal parts in two or more stages, to limit the number of kernels. The
+/// first stage copies groups of 32 neighbouring parts to tensors of their own (and groups of groups, if there are more
+/// than 32 of them). Parts at the same position of different copies have equal readers, so a few dozen kernels serve
+/// all parts; each stage costs one pass over the tensor. Returns the number of tensors copied.
 int stageWideSplits(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

@@ -185,8 +185,8 @@ void ChainBuilder::findLeft() {
     if (op == trace_.ops().back() || kindOf(op) == OpKind::kView || !leaves(op->getResult(0))) continue;
     const Value value = op->getResult(0);
     const int behind = memberBehind(value);
-    if (behind >= 0) result_.between.left.push_back(result_.chain.statements[behind].output);
-    result_.left.push_back(value);
+    if (behind >= 0) result_.between.also_written.push_back(result_.chain.statements[behind].output);
+    result_.also_written.push_back(value);
     const Subscripts& needed = trace_.needed(value);
     // A result that is left over must be sliced by the same loops.
     std::erase_if(result_.cuts, [&](const AccessTrace::Cut& cut) {
@@ -237,8 +237,8 @@ bool turns(const Group& group) {
 void ChainBuilder::countMoved() {
   const loopnest::Statement &first = result_.chain.statements.front(), &last = result_.chain.statements.back();
   // The value made before the first member is its first operand.
-  if (before_) result_.between.moved.push_back({first.inputs[0], turns(*before_)});
-  if (behind_) result_.between.moved.push_back({last.output, turns(*behind_)});
+  if (before_) result_.between.layout_copies.push_back({first.inputs[0], turns(*before_)});
+  if (behind_) result_.between.layout_copies.push_back({last.output, turns(*behind_)});
 }
 
 /// An outer value is an operand of a member, or of an operation after one.
@@ -297,11 +297,11 @@ absl::StatusOr<GroupChain> ChainBuilder::run() {
         found->second + 1 != static_cast<int>(result_.chain.statements.size()))
       continue;
     auto product = mlir::cast<LinalgOp>(op);
-    result_.between.running = softmaxLoop(trace_, product);
-    if (result_.between.running < 0) continue;
-    result_.masked = maskedScores(trace_, product, result_.between.running);
+    result_.between.softmax_loop = softmaxLoop(trace_, product);
+    if (result_.between.softmax_loop < 0) continue;
+    result_.masked = maskedScores(trace_, product, result_.between.softmax_loop);
     if (result_.masked)
-      result_.between.kept = [masked = *result_.masked](const fusion::Tiles& tiles) {
+      result_.between.unmasked_share = [masked = *result_.masked](const fusion::Tiles& tiles) {
         return keptShare(masked, tiles);
       };
   }

@@ -14,19 +14,19 @@ namespace tessera::compiler {
 /// Groups linked by values that only the next one reads, as a loop nest for compiler/fusion.
 ///
 /// Its statements (members of the chain) are the products, convolutions and pools, and the normalization of rows after
-/// the last of them. Other operations before, between and after the members enter fusion::Between with their passes
-/// over memory and their floating-point operations. The work of a product on an instruction of the chip is the number
-/// of vector multiply-adds that take the same time. Loops are traced from the last result backward through access
-/// functions, views and paddings: a window becomes a term with the stride; a dimension merged by a view becomes two
-/// loops.
+/// the last of them. Other operations before, between and after the members enter fusion::BetweenMembers with their
+/// passes over memory and their floating-point operations. The work of a product on an instruction of the chip is the
+/// number of vector multiply-adds that take the same time. Loops are traced from the last result backward through
+/// access functions, views and paddings: a window becomes a term with the stride; a dimension merged by a view becomes
+/// two loops.
 struct GroupChain {
   fusion::Chain chain;
-  fusion::Between between;
+  fusion::BetweenMembers between;
   std::optional<MaskedScores> masked;
-  std::vector<mlir::Operation*> ops;   ///< of all groups, with the views between them, in program order
-  std::vector<mlir::Value> left;       ///< defined inside and also read outside, as Between::left
-  std::vector<AccessTrace::Cut> cuts;  ///< outermost first; of the values in `left` as well
-  bool windows = false;                ///< whether a member reads through windows
+  std::vector<mlir::Operation*> ops;      ///< of all groups, with the views between them, in program order
+  std::vector<mlir::Value> also_written;  ///< defined inside and also read outside, as BetweenMembers::also_written
+  std::vector<AccessTrace::Cut> cuts;     ///< outermost first; of the values in `also_written` as well
+  bool windows = false;                   ///< whether a member reads through windows
 };
 
 /// Builds the chain. `links` are the views between the groups. INVALID_ARGUMENT, with the obstacle, if the groups are

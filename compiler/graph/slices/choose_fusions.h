@@ -15,7 +15,7 @@ namespace tessera::compiler {
 /// Returns all candidate chains (fuse_chains.h) and regions (tile_regions.h) of the groups. If a chain has exactly the
 /// groups of a region, only the chain is returned, since the cost model of chains models products better.
 std::vector<FusionCandidate> fusionCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                              fusion::Merging merging, const UsedRowAnalysis* rows);
+                                              fusion::FusionPolicy fusion_policy, const UsedRowAnalysis* rows);
 
 /// Selects the candidates (fusionCandidates) that together gain most beyond the errors of their predicted times
 /// (fusion/selection.h). Writes the slices (ChainTiling) into the groups. Returns every decision with its figures, in
@@ -29,7 +29,7 @@ std::vector<FusionCandidate> fusionCandidates(const std::vector<Group>& groups, 
 /// Candidates that a pin fuses are taken first; those that a pin keeps apart are skipped. `rows`: the parts that runs
 /// of smaller sizes need.
 std::vector<v1::Decision> chooseFusions(std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                        fusion::Merging merging = fusion::Merging::kWhereItPays,
+                                        fusion::FusionPolicy fusion_policy = fusion::FusionPolicy::kWhereItPays,
                                         const UsedRowAnalysis* rows = nullptr);
 
 }  // namespace tessera::compiler

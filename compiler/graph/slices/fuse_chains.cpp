@@ -25,8 +25,8 @@ namespace {
 
 using mlir::Operation;
 
-constexpr int kMostRowGroups = 2;  ///< between two products
-constexpr int kMostProducts = 8;
+constexpr int kMaxRowGroups = 2;  ///< between two products
+constexpr int kMaxProducts = 8;
 constexpr int kAlwaysPriced = 3;  ///< products; longer chains only if the chain so far gains or is requested
 constexpr char kOneSlice[] = "one slice would run on one core";
 
@@ -47,12 +47,12 @@ struct Decided {
 
 class ChainFinder {
  public:
-  ChainFinder(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging,
-              const UsedRowAnalysis* facts)
+  ChainFinder(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+              fusion::FusionPolicy fusion_policy, const UsedRowAnalysis* facts)
       : groups_(groups),
         chip_(chip),
         choices_(choices),
-        merging_(merging),
+        policy_(fusion_policy),
         rows_(registerRows(chip.vectorRegisters())),
         facts_(facts),
         links_(groups),
@@ -64,7 +64,7 @@ class ChainFinder {
   std::vector<Candidate> withMovement(const Candidate& candidate) const;
   void find(int from);
   bool decide(Candidate candidate);
-  void offer(const Candidate& candidate, Decided decided);
+  void addCandidate(const Candidate& candidate, Decided decided);
   absl::StatusOr<Decided> price(const Candidate& candidate);
   void decline(const Candidate& candidate, std::string reason);
   void declineWinograd(const Candidate& candidate);
@@ -77,15 +77,15 @@ class ChainFinder {
   const std::vector<Group>& groups_;
   const Chip& chip_;
   GraphChoices& choices_;
-  fusion::Merging merging_;
+  fusion::FusionPolicy policy_;
   int64_t rows_;
   const UsedRowAnalysis* facts_;
   const GroupLinks links_;
   const fusion::RegionGraph graph_;                     // of the groups, for their profit
   std::map<std::string, fusion::ChainDecision> known_;  // equal chains are decided once
   fusion::UnfusedTraffic alone_;
-  int next_alternatives_id_ = 0;
-  std::vector<FusionCandidate> offers_;
+  int next_variants_id_ = 0;
+  std::vector<FusionCandidate> candidates_;
 };
 
 /// Returns the forms of the products with the movement of the first operand, of the last result, or of both: slices
@@ -118,7 +118,7 @@ void ChainFinder::find(int from) {
   Candidate candidate{{from}, {}};
   bool goes_on = true;  // to another product
   // Follows the only reader of the last group, as long as the chain may continue.
-  for (int products = 1, rows = 0; products <= kMostProducts && rows <= kMostRowGroups;) {
+  for (int products = 1, rows = 0; products <= kMaxProducts && rows <= kMaxRowGroups;) {
     const GroupLink link = links_.linkOf(candidate.groups.back());
     if (link.reader < 0) return;
     const bool ends = links_.heavy(link.reader),
@@ -139,7 +139,7 @@ void ChainFinder::find(int from) {
       if (products == 1) declineWinograd(candidate);
       return;
     }
-    if (ends && (!goes_on || ++products > kMostProducts)) return;
+    if (ends && (!goes_on || ++products > kMaxProducts)) return;
     // A pool normally belongs to regions; after two convolutions it ends their chain.
     const bool pooled = !ends && products > 1 && links_.pools(link.reader);
     const bool priced = (ends || normalized || pooled) && !in_blocks;
@@ -166,8 +166,8 @@ v1::Decision ChainFinder::record(const Candidate& candidate) const {
 void ChainFinder::decline(const Candidate& candidate, std::string reason) {
   v1::Decision decision = record(candidate);
   decision.set_reason(std::move(reason));
-  offers_.push_back(
-      {.groups = candidate.groups, .alternatives_id = next_alternatives_id_++, .decision = std::move(decision)});
+  candidates_.push_back(
+      {.groups = candidate.groups, .variants_id = next_variants_id_++, .decision = std::move(decision)});
 }
 
 /// Slices of rows would need the direct convolution: more arithmetic, to save at most one round trip of the
@@ -191,20 +191,21 @@ void ChainFinder::declineWinograd(const Candidate& candidate) {
       "slices, the convolutions would lose the %.1f us that it saves, and gain at most the %.1f us that what lies "
       "between takes to be written and read again",
       saved_by_blocks, between));
-  offers_.push_back(
-      {.groups = candidate.groups, .alternatives_id = next_alternatives_id_++, .decision = std::move(decision)});
+  candidates_.push_back(
+      {.groups = candidate.groups, .variants_id = next_variants_id_++, .decision = std::move(decision)});
 }
 
 /// Returns everything that decides a chain, as text.
 std::string keyOf(const GroupChain& built) {
   std::string key = absl::StrCat(built.between.passes, " ", built.between.steps, " ", built.between.flops, " ",
-                                 built.between.row_bytes, " ", built.between.running);
+                                 built.between.row_bytes, " ", built.between.softmax_loop);
   if (built.masked) {
     llvm::raw_string_ostream text(key);
     built.masked->op->print(text);
   }
-  for (const fusion::Moved& moved : built.between.moved) absl::StrAppend(&key, " ", moved.tensor, moved.turned);
-  for (const int tensor : built.between.left) absl::StrAppend(&key, "<", tensor);
+  for (const fusion::LayoutCopy& copy : built.between.layout_copies)
+    absl::StrAppend(&key, " ", copy.tensor, copy.transposed);
+  for (const int tensor : built.between.also_written) absl::StrAppend(&key, "<", tensor);
   absl::StrAppend(&key, fusion::structuralKey(built.chain));
   return key;
 }
@@ -234,7 +235,7 @@ absl::StatusOr<Decided> ChainFinder::price(const Candidate& candidate) {
   for (const AccessTrace::Cut& at : built.cuts) {
     cut.push_back(at.loop);
     // Runs of a range may have fewer points of this loop.
-    if (facts_) built.chain.loops[at.loop].fewest = ceilDiv(facts_->fewest(result, at.dimension), at.stride);
+    if (facts_) built.chain.loops[at.loop].min_extent = ceilDiv(facts_->minIndices(result, at.dimension), at.stride);
   }
   // Rows of products are cut in register tiles; batches, heads and rows of images one by one.
   if (!built.windows && !fusion::isSeparating(built.chain, cut.back())) built.chain.loops[cut.back()].multiple = rows_;
@@ -281,7 +282,7 @@ bool ChainFinder::can(const Candidate& candidate, const fusion::ChainDecision& d
 
 bool ChainFinder::takes(const Candidate& candidate, const fusion::ChainDecision& decision) const {
   if (!can(candidate, decision)) return false;
-  return decision.fuse || merging_ == fusion::Merging::kWheneverPossible || candidate.pinned == kFused;
+  return decision.fuse || policy_ == fusion::FusionPolicy::kWheneverPossible || candidate.pinned == kFused;
 }
 
 /// Converts the slices to dimensions of the result, as code generation reads them.
@@ -289,16 +290,16 @@ v1::ChainTiling tilingOf(const Decided& decided) {
   v1::ChainTiling tiling;
   const fusion::SlicePlan& slices = *decided.decision.slices;
   for (int loop : slices.order) {
-    if (loop == decided.chain.between.running) {
+    if (loop == decided.chain.between.softmax_loop) {
       tiling.add_order("r0");
       tiling.add_tile(slices.tiles[loop]);
     }
     for (const AccessTrace::Cut& cut : decided.chain.cuts) {
       if (cut.loop != loop) continue;
       const int64_t tile = slices.tiles[loop] * cut.stride;
-      if (slices.part > 1 && loop == slices.order.back()) {  // parts, and the successive slices in each
+      if (slices.sequence_length > 1 && loop == slices.order.back()) {  // sequences, and the slices of each
         tiling.add_order(absl::StrCat("d", cut.dimension));
-        tiling.add_tile(slices.part * tile);
+        tiling.add_tile(slices.sequence_length * tile);
       }
       tiling.add_order(absl::StrCat("d", cut.dimension));
       tiling.add_tile(tile);
@@ -311,27 +312,27 @@ v1::ChainTiling tilingOf(const Decided& decided) {
 }
 
 /// Adds a candidate with its decision, its profit, and the merged group.
-void ChainFinder::offer(const Candidate& candidate, Decided decided) {
+void ChainFinder::addCandidate(const Candidate& candidate, Decided decided) {
   const fusion::ChainDecision& decision = decided.decision;
-  FusionCandidate& offer = offers_.emplace_back();
-  offer.groups = candidate.groups;
-  offer.alternatives_id = next_alternatives_id_;
-  offer.pinned = candidate.pinned;
-  offer.feasible = can(candidate, decision);
-  offer.eligible = takes(candidate, decision);
-  offer.error = decision.least;
-  offer.ends_in_normalized_rows = !links_.heavy(candidate.groups.back());
-  offer.choice.set_kind(kChainChoice);
-  offer.choice.set_place(candidate.place);
-  offer.choice.set_refusal(candidate.refusal);
-  v1::Decision& shown = offer.decision = record(candidate);
+  FusionCandidate& added = candidates_.emplace_back();
+  added.groups = candidate.groups;
+  added.variants_id = next_variants_id_;
+  added.pinned = candidate.pinned;
+  added.feasible = can(candidate, decision);
+  added.eligible = takes(candidate, decision);
+  added.error = decision.required_gain;
+  added.ends_in_normalized_rows = !links_.heavy(candidate.groups.back());
+  added.choice.set_kind(kChainChoice);
+  added.choice.set_place(candidate.place);
+  added.choice.set_refusal(candidate.refusal);
+  v1::Decision& shown = added.decision = record(candidate);
   shown.set_place(candidate.place);
   shown.set_reason(decision.reason);
   if (!candidate.refusal.empty()) {
     shown.set_reason(absl::StrCat(decision.reason, "; not taken, as code generation refuses it: ", candidate.refusal));
-  } else if (!candidate.pinned.empty() && offer.eligible != (decision.fuse && isSliced(decision))) {
+  } else if (!candidate.pinned.empty() && added.eligible != (decision.fuse && isSliced(decision))) {
     shown.set_reason(absl::StrCat(decision.reason, "; pinned"));
-  } else if (decision.fuse && !offer.eligible) {
+  } else if (decision.fuse && !added.eligible) {
     shown.set_reason(absl::StrCat(decision.reason, ": ", kOneSlice));
   }
   const double fused = decision.slices ? decision.fused_seconds * 1e6 : 0, apart = decision.unfused_seconds * 1e6;
@@ -340,12 +341,13 @@ void ChainFinder::offer(const Candidate& candidate, Decided decided) {
   profit.set_separate_us(apart);
   shown.set_cost(apart);
   shown.set_alternative_cost(fused);
-  if (!offer.eligible) return;
-  offer.gain_us = apart * (1 - decision.least) - fused;
-  offer.merged.chain = tilingOf(decided);
-  offer.merged.ops = std::move(decided.chain.ops);
-  offer.merged.results = groups_[candidate.groups.back()].results;
-  offer.merged.results.insert(offer.merged.results.end(), decided.chain.left.begin(), decided.chain.left.end());
+  if (!added.eligible) return;
+  added.gain_us = apart * (1 - decision.required_gain) - fused;
+  added.merged.chain = tilingOf(decided);
+  added.merged.ops = std::move(decided.chain.ops);
+  added.merged.results = groups_[candidate.groups.back()].results;
+  added.merged.results.insert(added.merged.results.end(), decided.chain.also_written.begin(),
+                              decided.chain.also_written.end());
 }
 
 /// Decides the chain. Returns whether the products alone are taken, or cost no more in slices than separately.
@@ -358,24 +360,24 @@ bool ChainFinder::decide(Candidate candidate) {
       alone.ok() && isSliced(alone->decision) && alone->decision.fused_seconds <= alone->decision.unfused_seconds;
   if (candidate.pinned == kFused && !possible) refuse(candidate, whyApart(alone));
   const std::string fault(alone.status().message());
-  if (alone.ok()) offer(candidate, *std::move(alone));
+  if (alone.ok()) addCandidate(candidate, *std::move(alone));
   bool any = possible;
   for (Candidate& longer : withMovement(candidate)) {
     ask(longer);
     if (candidate.pinned == kSeparate && longer.pinned.empty()) continue;
     absl::StatusOr<Decided> other = price(longer);
     if (other.ok() && takes(longer, other->decision)) {
-      offer(longer, *std::move(other));
+      addCandidate(longer, *std::move(other));
       any = true;
     } else if (longer.pinned == kFused) {
       refuse(longer, whyApart(other));
     }
   }
-  // Without any price the site is declined with the reason.
+  // If no variant has a price, the fusion is declined with the reason.
   if (!fault.empty() && !any) {
     decline(candidate, fault);
   } else {
-    ++next_alternatives_id_;
+    ++next_variants_id_;
   }
   return possible || even;
 }
@@ -384,15 +386,15 @@ std::vector<FusionCandidate> ChainFinder::run() {
   for (int group = 0; group < static_cast<int>(groups_.size()); ++group) {
     if (links_.heavy(group)) find(group);
   }
-  return std::move(offers_);
+  return std::move(candidates_);
 }
 
 }  // namespace
 
 std::vector<FusionCandidate> chainCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                             fusion::Merging merging, const UsedRowAnalysis* rows) {
+                                             fusion::FusionPolicy fusion_policy, const UsedRowAnalysis* rows) {
   if (chip.levels().size() < 2) return {};  // there is no nearer memory
-  return ChainFinder(groups, chip, choices, merging, rows).run();
+  return ChainFinder(groups, chip, choices, fusion_policy, rows).run();
 }
 
 }  // namespace tessera::compiler

@@ -9,20 +9,22 @@
 
 namespace tessera::compiler {
 
-/// A linear subscript without its constant, which moves a slice but does not change its size.
+/// The terms of a linear subscript. Its constant is omitted: it moves a slice but does not change its size.
 using Terms = std::vector<loopnest::Term>;
 /// One per dimension of a tensor; a dimension of extent 1 has an empty one.
 using Subscripts = std::vector<Terms>;
 
-/// The loops of a chain during the backward trace of its access functions. The object owns the subscripts, so that it
-/// can replace a loop everywhere when the loop turns out to be two (a view merges dimensions) or two loops turn out to
-/// be one (rows that are also reduced).
+/// The loops of a chain, while its access functions are traced backward from the result. A trace may show that one loop
+/// is two (a view merges dimensions) or that two loops are one (rows that are also reduced). The object therefore owns
+/// all subscripts and replaces the loop in each of them.
 class LoopSpace {
  public:
-  /// Adds a loop. `cuttable`: a dimension of the result, until an operation reads all of it.
+  /// Adds a loop and returns its position. `cuttable`: slices may cut it (a dimension of the result), until
+  /// keepWhole().
   int add(int64_t extent, bool cuttable);
   void keepWhole(int loop) { loops_[loop].whole = true; }
   bool cuttable(int loop) const { return cuttable_[loop] && loops_[loop].extent > 1; }
+  /// Stores the subscripts of a tensor and returns their handle, the `held` of the functions below.
   int hold(Subscripts subscripts);
   const Subscripts& at(int held) const { return held_[held]; }
   void set(int held, size_t dimension, Terms subscript) { held_[held][dimension] = std::move(subscript); }

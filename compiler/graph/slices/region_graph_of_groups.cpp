@@ -100,7 +100,7 @@ class GraphWriter {
     const auto type = mlir::cast<RankedTensorType>(group.results[0].getType());
     // With ranges, the smallest size counts for what slices save.
     for (int64_t d = 0; rows_ && d < type.getRank(); ++d)
-      graph_.tensors[node.output].fewest.push_back(rows_->fewest(group.results[0], d));
+      graph_.tensors[node.output].min_shape.push_back(rows_->minIndices(group.results[0], d));
     for (Value result : llvm::drop_begin(group.results)) tensors_[result] = node.output;
     double points = 1;
     for (int64_t extent : graph_.tensors[node.output].shape) points *= static_cast<double>(extent);

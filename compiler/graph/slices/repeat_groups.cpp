@@ -17,7 +17,7 @@ namespace {
 using mlir::Operation;
 
 constexpr char kRepeatChoice[] = "repeat";
-constexpr size_t kMostOps = 24;  // of one group, as in formGroups()
+constexpr size_t kMaxOps = 24;  // of one group, as in formGroups()
 
 bool allOf(const Group& group, std::initializer_list<OpKind> kinds) {
   return llvm::all_of(group.ops, [&](Operation* op) {
@@ -79,7 +79,7 @@ std::vector<int> Repeater::readersOf(int group) const {
     if (found == group_of_.end()) return {};
     const Group& reader = groups_[found->second];
     if (reader.ops.empty() || reader.chain || !allOf(reader, {OpKind::kElementwise, OpKind::kReduction}) ||
-        reader.ops.size() + made.ops.size() > kMostOps) {
+        reader.ops.size() + made.ops.size() > kMaxOps) {
       return {};
     }
     readers.push_back(found->second);

@@ -35,7 +35,7 @@ struct Surroundings {
   int rows_behind = -1;    ///< the corresponding dimension of the following group; -1: none
 };
 
-struct Form {
+struct Variant {
   bool before = false, behind = false;
 };
 
@@ -93,26 +93,27 @@ int rowsBehind(std::vector<Operation*> ops, Value stages, int rows) {
 
 class StageMovement {
  public:
-  StageMovement(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices, fusion::Merging merging)
+  StageMovement(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
+                fusion::FusionPolicy fusion_policy)
       : groups_(groups),
         chip_(chip),
         choices_(choices),
-        merging_(merging),
+        policy_(fusion_policy),
         links_(groups),
         graph_(regionGraphOf(groups)) {}
 
   std::vector<FusionCandidate> run() {
     for (int group = 0; group < static_cast<int>(groups_.size()); ++group)
-      if (links_.winograd(group) && groups_[group].results.size() == 1) offerFormsOf(group);
-    return std::move(offers_);
+      if (links_.winograd(group) && groups_[group].results.size() == 1) addVariantsOf(group);
+    return std::move(candidates_);
   }
 
  private:
   Surroundings surroundingsOf(int stages) const;
-  void offerFormsOf(int stages);
-  FusionCandidate offer(const Surroundings& at, const Form& form);
+  void addVariantsOf(int stages);
+  FusionCandidate candidateOf(const Surroundings& at, const Variant& variant);
   void decline(const Surroundings& at, const std::string& reason);
-  Price price(const Surroundings& at, const Form& form) const;
+  Price price(const Surroundings& at, const Variant& variant) const;
   /// Returns the cycles per element, in a separate step or within a slice.
   double cycles(bool turned, bool in_slices) const;
   std::string namesOf(const std::vector<int>& groups) const;
@@ -120,10 +121,10 @@ class StageMovement {
   const std::vector<Group>& groups_;
   const Chip& chip_;
   GraphChoices& choices_;
-  fusion::Merging merging_;
+  fusion::FusionPolicy policy_;
   const GroupLinks links_;
   const fusion::RegionGraph graph_;  // of the groups, for their profit
-  std::vector<FusionCandidate> offers_;
+  std::vector<FusionCandidate> candidates_;
 };
 
 std::string StageMovement::namesOf(const std::vector<int>& groups) const {
@@ -157,7 +158,7 @@ double StageMovement::cycles(bool turned, bool in_slices) const {
   return turned ? parameters.transpose_cycles() : parameters.copy_cycles();
 }
 
-Price StageMovement::price(const Surroundings& at, const Form& form) const {
+Price StageMovement::price(const Surroundings& at, const Variant& variant) const {
   const v1::CostParameters::Overheads& steps = chip_.costParameters().overheads();
   const RankedTensorType made = tensorType(groups_[at.stages].results[0]);
   const auto rows = static_cast<double>(at.slice_rows);
@@ -175,13 +176,13 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
     price.slices +=
         chip_.seconds((slices * steps.nest_cycles()) + (again * elements * (turned ? full : 1) * cycles(turned, true)));
   };
-  if (form.before) {
+  if (variant.before) {
     const RankedTensorType read = tensorType(groups_[at.before].results[0]);
     // A slice reads rows of its neighbours as well, again for each slice.
     const auto all = static_cast<double>(read.getDimSize(0) * read.getDimSize(rowsOf(read)));
     add(groups_[at.before], std::max(1.0, slices * (rows + kHalo) / all));
   }
-  if (form.behind) {
+  if (variant.behind) {
     add(groups_[at.behind], 1);
     // A slice's part of each plane (the dimensions before the rows) is a separate run of memory.
     const RankedTensorType written = tensorType(groups_[at.behind].results[0]);
@@ -193,79 +194,81 @@ Price StageMovement::price(const Surroundings& at, const Form& form) const {
 }
 
 void StageMovement::decline(const Surroundings& at, const std::string& reason) {
-  FusionCandidate& offer = offers_.emplace_back();
-  if (at.before >= 0) offer.groups.push_back(at.before);
-  offer.groups.push_back(at.stages);
-  if (at.behind >= 0) offer.groups.push_back(at.behind);
-  offer.alternatives_id = at.stages;
-  offer.decision.set_kind(kChainChoice);
-  offer.decision.set_place(namesOf(offer.groups));
-  offer.decision.set_unit("us");
-  offer.decision.set_reason(reason);
+  FusionCandidate& candidate = candidates_.emplace_back();
+  if (at.before >= 0) candidate.groups.push_back(at.before);
+  candidate.groups.push_back(at.stages);
+  if (at.behind >= 0) candidate.groups.push_back(at.behind);
+  candidate.variants_id = at.stages;
+  candidate.decision.set_kind(kChainChoice);
+  candidate.decision.set_place(namesOf(candidate.groups));
+  candidate.decision.set_unit("us");
+  candidate.decision.set_reason(reason);
 }
 
-FusionCandidate StageMovement::offer(const Surroundings& at, const Form& form) {
-  FusionCandidate offer;
-  if (form.before) offer.groups.push_back(at.before);
-  offer.groups.push_back(at.stages);
-  if (form.behind) offer.groups.push_back(at.behind);
-  offer.alternatives_id = at.stages;
-  v1::Choice& choice = offer.choice;
+FusionCandidate StageMovement::candidateOf(const Surroundings& at, const Variant& variant) {
+  FusionCandidate candidate;
+  if (variant.before) candidate.groups.push_back(at.before);
+  candidate.groups.push_back(at.stages);
+  if (variant.behind) candidate.groups.push_back(at.behind);
+  candidate.variants_id = at.stages;
+  v1::Choice& choice = candidate.choice;
   choice.set_kind(kChainChoice);
-  choice.set_place(choices_.nextPlace(kChainChoice, namesOf(offer.groups)));
+  choice.set_place(choices_.nextPlace(kChainChoice, namesOf(candidate.groups)));
   choice.set_refusal(choices_.refusal(kChainChoice, choice.place()));
-  offer.pinned = choices_.pinnedFusion(kChainChoice, choice.place());
-  offer.feasible = choice.refusal().empty();
-  if (offer.pinned == kFused && !offer.feasible)
+  candidate.pinned = choices_.pinnedFusion(kChainChoice, choice.place());
+  candidate.feasible = choice.refusal().empty();
+  if (candidate.pinned == kFused && !candidate.feasible)
     choices_.refuse(kChainChoice, choice.place(), choice.refusal(), kSeparate);
 
-  const Price price = this->price(at, form);
+  const Price price = this->price(at, variant);
   const double apart = price.apart * 1e6, slices = price.slices * 1e6;
-  offer.error = chip_.costParameters().gains().regions_share();
+  candidate.error = chip_.costParameters().gains().regions_share();
   // The gain must exceed the error that such prices usually have.
-  offer.gain_us = (apart * (1 - offer.error)) - slices;
-  const bool pays = offer.gain_us > 0;
+  candidate.gain_us = (apart * (1 - candidate.error)) - slices;
+  const bool pays = candidate.gain_us > 0;
   // Pins and the test mode take what prices would not.
-  offer.eligible = offer.feasible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
-  v1::Decision& decision = offer.decision;
+  candidate.eligible =
+      candidate.feasible && (pays || policy_ == fusion::FusionPolicy::kWheneverPossible || candidate.pinned == kFused);
+  v1::Decision& decision = candidate.decision;
   decision.set_kind(kChainChoice);
   decision.set_place(choice.place());
   decision.set_unit("us");
   decision.set_cost(apart);
   decision.set_alternative_cost(slices);
-  v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, offer.groups, fusion::peakOf(chip_));
+  v1::FusionProfit& profit = *decision.mutable_profit() = profitOfOne(graph_, candidate.groups, fusion::peakOf(chip_));
   profit.set_fused_us(slices);
   profit.set_separate_us(apart);
   std::string reason =
       absl::StrFormat("what is moved %s the stages takes %.1f us in their slices of %d rows, in %s of its own %.1f us",
-                      form.before && form.behind ? "before and behind" : (form.before ? "before" : "behind"), slices,
-                      at.slice_rows, form.before && form.behind ? "steps" : "a step", apart);
-  if (!offer.feasible) {
+                      variant.before && variant.behind ? "before and behind" : (variant.before ? "before" : "behind"),
+                      slices, at.slice_rows, variant.before && variant.behind ? "steps" : "a step", apart);
+  if (!candidate.feasible) {
     absl::StrAppend(&reason, "; not taken, as code generation refuses it: ", choice.refusal());
-  } else if (!offer.pinned.empty() && (offer.pinned == kFused) != pays) {
+  } else if (!candidate.pinned.empty() && (candidate.pinned == kFused) != pays) {
     absl::StrAppend(&reason, "; pinned");
   } else if (!pays) {
     absl::StrAppendFormat(&reason, ": a gain of %.1f %%, less than the %.0f %% asked for", 100 * (1 - (slices / apart)),
-                          100 * offer.error);
+                          100 * candidate.error);
   }
   decision.set_reason(std::move(reason));
 
   std::vector<Operation*> ops;
-  if (form.before) llvm::append_range(ops, at.views_before);
-  if (form.behind) llvm::append_range(ops, at.views_behind);
-  for (const int group : offer.groups) llvm::append_range(ops, groups_[group].ops);
-  offer.merged.ops = inProgramOrder(std::move(ops));
-  offer.merged.results = groups_[offer.groups.back()].results;
-  v1::ChainTiling& tiling = offer.merged.chain.emplace();
+  if (variant.before) llvm::append_range(ops, at.views_before);
+  if (variant.behind) llvm::append_range(ops, at.views_behind);
+  for (const int group : candidate.groups) llvm::append_range(ops, groups_[group].ops);
+  candidate.merged.ops = inProgramOrder(std::move(ops));
+  candidate.merged.results = groups_[candidate.groups.back()].results;
+  v1::ChainTiling& tiling = candidate.merged.chain.emplace();
   tiling.add_order("d0");
   tiling.add_tile(1);
-  tiling.add_order(absl::StrCat("d", form.behind ? at.rows_behind : at.rows));
+  tiling.add_order(absl::StrCat("d", variant.behind ? at.rows_behind : at.rows));
   tiling.add_tile(at.slice_rows);
-  return offer;
+  return candidate;
 }
 
-/// Offers both movements, the following one, and the preceding one; each also if another one is refused.
-void StageMovement::offerFormsOf(int stages) {
+/// Adds the variants with both movements, with the one after the stages, and with the one before them. A variant is
+/// added even if another one is refused.
+void StageMovement::addVariantsOf(int stages) {
   Surroundings at = surroundingsOf(stages);
   if (at.before < 0 && at.behind < 0) return;
   if (at.slice_rows == 0)
@@ -274,22 +277,23 @@ void StageMovement::offerFormsOf(int stages) {
   if (at.before < 0 && at.rows_behind < 0)
     return decline(at, "what follows does not go over the rows that the stages are cut along");
   const bool behind = at.rows_behind >= 0;
-  std::vector<FusionCandidate> forms;
-  for (const Form& form : {Form{true, true}, Form{false, true}, Form{true, false}})
-    if ((!form.before || at.before >= 0) && (!form.behind || behind)) forms.push_back(offer(at, form));
-  const bool apart = std::ranges::count(forms, std::string(kSeparate), &FusionCandidate::pinned) > 0;
-  for (FusionCandidate& each : forms) {
+  std::vector<FusionCandidate> variants;
+  for (const Variant& variant : {Variant{true, true}, Variant{false, true}, Variant{true, false}})
+    if ((!variant.before || at.before >= 0) && (!variant.behind || behind))
+      variants.push_back(candidateOf(at, variant));
+  const bool apart = std::ranges::count(variants, std::string(kSeparate), &FusionCandidate::pinned) > 0;
+  for (FusionCandidate& each : variants) {
     each.eligible &= !apart || each.pinned == kFused;
-    offers_.push_back(std::move(each));
+    candidates_.push_back(std::move(each));
   }
 }
 
 }  // namespace
 
 std::vector<FusionCandidate> stageMovementCandidates(const std::vector<Group>& groups, const Chip& chip,
-                                                     GraphChoices& choices, fusion::Merging merging) {
+                                                     GraphChoices& choices, fusion::FusionPolicy fusion_policy) {
   if (chip.levels().size() < 2) return {};  // there is no nearer memory
-  return StageMovement(groups, chip, choices, merging).run();
+  return StageMovement(groups, chip, choices, fusion_policy).run();
 }
 
 }  // namespace tessera::compiler

@@ -43,14 +43,14 @@ std::optional<fusion::RegionLevels> levelsFor(const Chip& chip, const fusion::Re
 class RegionPricer {
  public:
   RegionPricer(const std::vector<Group>& groups, const fusion::RegionGraph& graph, const Chip& chip,
-               const fusion::RegionLevels& levels, GraphChoices& choices, fusion::Merging merging)
-      : groups_(groups), graph_(graph), chip_(chip), choices_(choices), merging_(merging) {
+               const fusion::RegionLevels& levels, GraphChoices& choices, fusion::FusionPolicy fusion_policy)
+      : groups_(groups), graph_(graph), chip_(chip), choices_(choices), policy_(fusion_policy) {
     fusion::RegionPlans plans(graph, chip, {{}, levels.far});
     for (int node = 0; node < static_cast<int>(graph.nodes.size()); ++node) alone_.push_back(*plans.of({node}));
   }
 
   /// Returns nothing if separate execution costs no more.
-  std::optional<FusionCandidate> offer(const fusion::Region& region);
+  std::optional<FusionCandidate> candidateOf(const fusion::Region& region);
 
  private:
   absl::StatusOr<Group> merged(const fusion::Region& region, double apart) const;
@@ -59,7 +59,7 @@ class RegionPricer {
   const fusion::RegionGraph& graph_;
   const Chip& chip_;
   GraphChoices& choices_;
-  fusion::Merging merging_;
+  fusion::FusionPolicy policy_;
   std::vector<fusion::Region> alone_;  // each group alone, from the farther memory
 };
 
@@ -96,10 +96,9 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
   const std::vector<int64_t>& shape = graph_.tensors[graph_.nodes[region.nodes.back()].output].shape;
   std::vector<size_t> dimensions;
   for (size_t d = 0; d < shape.size(); ++d)
-    if (static_cast<int>(d) != region.following) dimensions.push_back(d);
-  if (region.following >= 0)
-    dimensions.push_back(static_cast<size_t>(region.following));  // the dimension of
-                                                                  // successive slices is last
+    if (static_cast<int>(d) != region.halo_dim) dimensions.push_back(d);
+  // The slices of a sequence follow each other along the last dimension.
+  if (region.halo_dim >= 0) dimensions.push_back(static_cast<size_t>(region.halo_dim));
   for (const size_t d : dimensions) {
     // An uncut dimension needs no tile.
     if (region.slice[d] >= shape[d]) continue;
@@ -110,9 +109,9 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
     // A dimension that a view splits is cut at whole runs only.
     const int64_t tile = (region.slice[d] + cut->stride - 1) / cut->stride * cut->stride;
     // Slices along this dimension follow each other on one core and keep their halos.
-    if (static_cast<int>(d) == region.following) {
+    if (static_cast<int>(d) == region.halo_dim) {
       tiling.add_order(absl::StrCat("d", d));
-      tiling.add_tile(region.part * tile);
+      tiling.add_tile(region.sequence_length * tile);
     }
     tiling.add_order(absl::StrCat("d", d));
     tiling.add_tile(tile);
@@ -125,7 +124,7 @@ absl::StatusOr<Group> RegionPricer::merged(const fusion::Region& region, double 
   return group;
 }
 
-std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region) {
+std::optional<FusionCandidate> RegionPricer::candidateOf(const fusion::Region& region) {
   double apart = 0, bytes = 0;
   for (const int node : region.nodes) {
     apart += alone_[node].seconds;
@@ -133,18 +132,18 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
   }
   // Compares with the groups one by one.
   if (region.seconds >= apart) return std::nullopt;
-  FusionCandidate offer;
-  offer.groups = region.nodes;
+  FusionCandidate candidate;
+  candidate.groups = region.nodes;
   llvm::SmallVector<mlir::Location> locations;
   for (int node : region.nodes) {
     for (Operation* op : groups_[node].ops) locations.push_back(op->getLoc());
   }
-  v1::Choice& choice = offer.choice;
+  v1::Choice& choice = candidate.choice;
   choice.set_kind(kRegionChoice);
   choice.set_place(choices_.nextPlace(kRegionChoice, nodeNames(locations)));
   choice.set_refusal(choices_.refusal(kRegionChoice, choice.place()));
-  offer.pinned = choices_.pinnedFusion(kRegionChoice, choice.place());
-  v1::Decision& decision = offer.decision;
+  candidate.pinned = choices_.pinnedFusion(kRegionChoice, choice.place());
+  v1::Decision& decision = candidate.decision;
   decision.set_kind(kRegionChoice);
   decision.set_place(choice.place());
   decision.set_unit("us");
@@ -157,11 +156,11 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
       "%d groups in %d slices of %s in %s take %.1f us and move %.2f MB, one by one %.1f us and %.2f MB",
       region.nodes.size(), region.slices, absl::StrJoin(region.slice, "x"), chip_.level(region.level).name,
       region.seconds * 1e6, region.traffic_bytes / 1e6, apart * 1e6, bytes / 1e6);
-  if (std::isfinite(region.other_seconds) && (region.part > 1 || region.recomputed_flops > 0)) {
+  if (std::isfinite(region.other_seconds) && (region.sequence_length > 1 || region.recomputed_flops > 0)) {
     const double more = (region.other_seconds - region.seconds) * 1e6;
-    absl::StrAppend(&reason, region.part > 1
+    absl::StrAppend(&reason, region.sequence_length > 1
                                  ? absl::StrFormat(" (halos kept in parts of %d slices: computed again, %.1f us more)",
-                                                   region.part, more)
+                                                   region.sequence_length, more)
                                  : absl::StrFormat(" (halos of %.2f MFLOP computed again: kept in parts, %.1f us more)",
                                                    region.recomputed_flops / 1e6, more));
   }
@@ -170,19 +169,20 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
   // The region must also move less, because these prices model less of a node than those of chains.
   const double least = chip_.costParameters().gains().regions_share();
   const bool pays = gain >= least && region.traffic_bytes < bytes;
-  offer.gain_us = (apart * (1 - least) - region.seconds) * 1e6;
+  candidate.gain_us = (apart * (1 - least) - region.seconds) * 1e6;
   absl::StatusOr<Group> group = merged(region, bytes);
-  offer.feasible = group.ok() && choice.refusal().empty();
-  offer.error = least;
-  offer.eligible = offer.feasible && (pays || merging_ == fusion::Merging::kWheneverPossible || offer.pinned == kFused);
-  if (!offer.feasible && offer.pinned == kFused)
+  candidate.feasible = group.ok() && choice.refusal().empty();
+  candidate.error = least;
+  candidate.eligible =
+      candidate.feasible && (pays || policy_ == fusion::FusionPolicy::kWheneverPossible || candidate.pinned == kFused);
+  if (!candidate.feasible && candidate.pinned == kFused)
     choices_.refuse(kRegionChoice, choice.place(),
                     group.ok() ? choice.refusal() : std::string(group.status().message()), kSeparate);
   if (!group.ok()) {
     absl::StrAppend(&reason, ": ", group.status().message());
   } else if (!choice.refusal().empty()) {
     absl::StrAppend(&reason, "; not taken, as code generation refuses it: ", choice.refusal());
-  } else if (!pays && offer.pinned == kFused) {
+  } else if (!pays && candidate.pinned == kFused) {
     absl::StrAppend(&reason, "; pinned");
   } else if (!pays) {
     absl::StrAppendFormat(
@@ -190,27 +190,27 @@ std::optional<FusionCandidate> RegionPricer::offer(const fusion::Region& region)
         gain < least ? absl::StrFormat("less than the %.0f %% asked for", 100 * least) : "but not by moving less");
   }
   decision.set_reason(std::move(reason));
-  if (group.ok()) offer.merged = *std::move(group);
-  return offer;
+  if (group.ok()) candidate.merged = *std::move(group);
+  return candidate;
 }
 
 }  // namespace
 
 std::vector<FusionCandidate> regionCandidates(const std::vector<Group>& groups, const Chip& chip, GraphChoices& choices,
-                                              fusion::Merging merging, const UsedRowAnalysis* rows) {
+                                              fusion::FusionPolicy fusion_policy, const UsedRowAnalysis* rows) {
   if (groups.size() < 2) return {};
   const fusion::RegionGraph graph = regionGraphOf(groups, rows);
   const std::optional<fusion::RegionLevels> levels = levelsFor(chip, graph);
   if (!levels || !fusion::validate(graph).ok()) return {};
-  RegionPricer pricer(groups, graph, chip, *levels, choices, merging);
-  std::vector<FusionCandidate> offers;
+  RegionPricer pricer(groups, graph, chip, *levels, choices, fusion_policy);
+  std::vector<FusionCandidate> candidates;
   for (const fusion::Region& region : fusion::possibleRegions(graph, chip, *levels)) {
-    auto offer = pricer.offer(region);
-    if (!offer) continue;
-    offer->alternatives_id = static_cast<int>(offers.size());
-    offers.push_back(*std::move(offer));
+    auto candidate = pricer.candidateOf(region);
+    if (!candidate) continue;
+    candidate->variants_id = static_cast<int>(candidates.size());
+    candidates.push_back(*std::move(candidate));
   }
-  return offers;
+  return candidates;
 }
 
 }  // namespace tessera::compiler

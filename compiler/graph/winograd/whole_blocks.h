@@ -2,16 +2,18 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-/// Rewrites of operations after a convolution in Winograd's domain, whose results are whole blocks and slices of them.
+/// Rewrites of the operations after a convolution in Winograd's domain. The output transform computes whole blocks of
+/// rows and columns; a slice then cuts off the rows and columns beyond the convolution's result.
 namespace tessera::compiler {
 
-/// Lets elementwise operations that follow the slice of a stage's result compute whole blocks, and moves the slice
-/// after them. They then join the stage instead of taking a pass over memory. Their other operands must be constant
-/// over the rows and columns that are cut off, and their readers must be able to read in place. Returns the number of
-/// operations moved. Runs after applyWinograd.
+/// Moves that slice past the elementwise operations that read it, which then compute whole blocks. They can thereby be
+/// fused with the output transform instead of taking a pass over memory. Their other operands must be constant along
+/// the rows and columns that are cut off, and their readers must be able to read a slice in place. Returns the number
+/// of operations moved. Runs after applyWinograd.
 int sinkSlicePastElementwise(mlir::func::FuncOp main);
 
-/// Gives results that are computed in slices and padded a border that ends at a slice's end. Runs after sharePads.
+/// For a result that is computed slice by slice and then padded: widens the padding so that the padded extent is a
+/// multiple of the slice. Returns the number of changes. Runs after sharePads.
 int alignSlices(mlir::func::FuncOp main);
 
 }  // namespace tessera::compiler

@@ -43,7 +43,7 @@ struct Candidate {
   ConvolutionShape shape;
   int64_t input_block = 0, output_block = 0;
   bool input_blocks = false, output_blocks = false;  ///< whether there is a loop over blocks
-  int64_t fewest = 0;                                ///< least images of a run
+  int64_t min_images = 0;                            ///< least images of a run
 };
 
 /// Returns the type if it has static extents and elements of f32, f16 or bf16.
@@ -375,7 +375,7 @@ Comparison compare(const Candidate& candidate, const WinogradCostModel& prices, 
   all.direct_worst = 0;
   ConvolutionShape shape = candidate.shape;
   // Tries all powers of two: the best form may change with the number of images.
-  for (int64_t images = candidate.fewest;; images *= 2) {
+  for (int64_t images = candidate.min_images;; images *= 2) {
     shape.batch = std::min(images, candidate.shape.batch);
     all.direct = prices.direct(shape) / faster;
     all.prices.clear();
@@ -419,7 +419,7 @@ struct Way {
   const WinogradCost& price() const { return all.prices[best]; }
 };
 
-v1::Decision decisionFor(const Way& way, double missed_us) {
+v1::Decision decisionFor(const Way& way, double optimality_gap_us) {
   const ConvolutionShape& shape = way.candidate.shape;
   const WinogradAlgorithm& algorithm = way.algorithm();
   const WinogradCost& price = way.price();
@@ -444,12 +444,12 @@ v1::Decision decisionFor(const Way& way, double missed_us) {
                           way.selected.gain_us);
   if (way.is_contested && way.taken)
     absl::StrAppend(&reason, "; slices that it could share with its neighbours gain less together");
-  if (way.is_contested && missed_us > 0)
-    absl::StrAppendFormat(&reason, "; another choice gains at most %.0f us more", missed_us);
-  if (way.candidate.fewest < shape.batch)
+  if (way.is_contested && optimality_gap_us > 0)
+    absl::StrAppendFormat(&reason, "; another choice gains at most %.0f us more", optimality_gap_us);
+  if (way.candidate.min_images < shape.batch)
     absl::StrAppendFormat(&reason,
                           "; of runs of %d to %d images at most %.2f times the best way's time, directly %.2f times",
-                          way.candidate.fewest, shape.batch, way.all.worst[way.best], way.all.direct_worst);
+                          way.candidate.min_images, shape.batch, way.all.worst[way.best], way.all.direct_worst);
   decision.set_reason(std::move(reason));
   return decision;
 }
@@ -489,7 +489,7 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
     std::optional<Candidate> candidate = candidateOf(op);
     if (!candidate) continue;
-    candidate->fewest = rows ? rows->fewest(op.getResult(0), 0) : candidate->shape.batch;
+    candidate->min_images = rows ? rows->minIndices(op.getResult(0), 0) : candidate->shape.batch;
     Way& way = ways.emplace_back();
     way.candidate = *candidate;
     way.all = compare(*candidate, prices, isBf16Product(op) ? faster : 1);
@@ -514,8 +514,8 @@ std::vector<Way> waysOf(mlir::func::FuncOp main, const Chip& chip, GraphChoices&
 
 }  // namespace
 
-WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices, fusion::Merging merging,
-                             const UsedRowAnalysis* rows) {
+WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices,
+                             fusion::FusionPolicy fusion_policy, const UsedRowAnalysis* rows) {
   WinogradReport report;
   const double error = chip.costParameters().gains().winograd_share();
   std::vector<Way> ways = waysOf(main, chip, choices, rows);
@@ -531,14 +531,15 @@ WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphCho
     open.push_back(&way);
     winograd_candidates.push_back({way.candidate.op, way.all.direct * (1 - error) - way.price().total()});
   }
-  const WinogradSelection selection = selectWinogradForms(main, winograd_candidates, chip, choices, merging, rows);
+  const WinogradSelection selection =
+      selectWinogradForms(main, winograd_candidates, chip, choices, fusion_policy, rows);
   for (auto [way, selected] : llvm::zip_equal(open, selection.each)) {
     way->selected = selected;
     way->taken = selected.rewritten;
     if (way->taken) rewrite(*way);
   }
   for (const Way& way : ways) {
-    report.decisions.push_back(decisionFor(way, selection.missed_us));
+    report.decisions.push_back(decisionFor(way, selection.optimality_gap_us));
     v1::Choice& made = choices.record(kAlgorithmChoice, way.place, way.taken ? way.algorithm().name : kDirect);
     made.set_subject(way.subject);
     addPrices(made, way.all, error);

@@ -34,12 +34,12 @@ struct WinogradReport {
 /// computed in whole blocks from an input with more padding, and sliced. Operations after the convolution move after y.
 /// Records choices of kind "algorithm", one for each eligible convolution. If slices of direct convolutions with their
 /// neighbours could gain more, all such convolutions and slices are selected together (winograd_selection.h), within
-/// `merging`. If runs may have fewer images (`rows`), applyWinograd() divides the time of each form (direct, or one of
-/// the algorithms) by the time of the fastest form, at every size, and takes the form whose largest ratio is smallest:
-/// with few images, loading the filters takes most of the time, and filters are larger in Winograd's domain. Accuracy:
-/// clients/docs/design/winograd.md.
+/// `fusion_policy`. If runs may have fewer images (`rows`), applyWinograd() divides the time of each form (direct, or
+/// one of the algorithms) by the time of the fastest form, at every size, and takes the form whose largest ratio is
+/// smallest: with few images, loading the filters takes most of the time, and filters are larger in Winograd's domain.
+/// Accuracy: clients/docs/design/winograd.md.
 WinogradReport applyWinograd(mlir::func::FuncOp main, const Chip& chip, GraphChoices& choices,
-                             fusion::Merging merging = fusion::Merging::kWhereItPays,
+                             fusion::FusionPolicy fusion_policy = fusion::FusionPolicy::kWhereItPays,
                              const UsedRowAnalysis* rows = nullptr);
 
 }  // namespace tessera::compiler

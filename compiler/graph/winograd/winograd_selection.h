@@ -28,7 +28,7 @@ struct WinogradOutcome {
 
 struct WinogradSelection {
   std::vector<WinogradOutcome> each;  ///< by convolution
-  double missed_us = 0;               ///< bound on the extra gain of another selection; 0: optimal
+  double optimality_gap_us = 0;       ///< bound on the extra gain of another selection; 0: optimal
 };
 
 /// Decides for all contested convolutions (WinogradCandidate) together which ones move to Winograd's domain and which
@@ -40,7 +40,7 @@ struct WinogradSelection {
 /// Does not change `main` or `choices`.
 WinogradSelection selectWinogradForms(mlir::func::FuncOp main,
                                       const std::vector<WinogradCandidate>& winograd_candidates, const Chip& chip,
-                                      const GraphChoices& choices, fusion::Merging merging,
+                                      const GraphChoices& choices, fusion::FusionPolicy fusion_policy,
                                       const UsedRowAnalysis* rows);
 
 }  // namespace tessera::compiler

@@ -294,25 +294,25 @@ std::pair<v1::Decision, v1::Choice> settledOf(const v1::GraphReport& report) {
 TEST_F(PlanTest, SlicesAndWinogradsDomainAreOneChoice) {
   target_ = serverCore();
   target_.mutable_memory(1)->set_bandwidth_bytes_per_cycle(6);
-  const auto reportOf = [&](bool bottleneck, fusion::Merging merging) {
+  const auto reportOf = [&](bool bottleneck, fusion::FusionPolicy fusion_policy) {
     ModelBuilder b(context_);
     const int64_t channels = bottleneck ? 64 : 16;
     Value x = b.input({1, channels, 256, 256}), y = x;
     if (bottleneck) y = b.relu(b.conv(y, 16, {.kernel = 1}));
     y = b.relu(b.conv(y, 16, {.kernel = 3, .pad = 1}));
     y = b.relu(b.conv(y, channels, {.kernel = bottleneck ? 1 : 3, .pad = bottleneck ? 0 : 1}));
-    auto planned = planGraph(b.finish({y}), target_, {.merging = merging});
+    auto planned = planGraph(b.finish({y}), target_, {.fusion_policy = fusion_policy});
     EXPECT_TRUE(planned.ok()) << planned.status();
     return planned.ok() ? planned->plan.report() : v1::GraphReport();
   };
   using ::testing::HasSubstr;
   {
-    const auto [decision, choice] = settledOf(reportOf(false, fusion::Merging::kWhereItPays));
+    const auto [decision, choice] = settledOf(reportOf(false, fusion::FusionPolicy::kWhereItPays));
     EXPECT_EQ(choice.choice(), "winograd-4x4");
     EXPECT_THAT(decision.reason(), HasSubstr("slices that it could share with its neighbours gain less together"));
   }
   {
-    const v1::GraphReport report = reportOf(true, fusion::Merging::kWhereItPays);
+    const v1::GraphReport report = reportOf(true, fusion::FusionPolicy::kWhereItPays);
     const auto [decision, choice] = settledOf(report);
     EXPECT_EQ(choice.choice(), "direct");
     const auto chain = std::ranges::find_if(
@@ -324,7 +324,7 @@ TEST_F(PlanTest, SlicesAndWinogradsDomainAreOneChoice) {
     EXPECT_EQ(choice.alternatives(1).choice(), "winograd-4x4");
     EXPECT_LT(choice.alternatives(1).cost_us(), choice.cost_us());
   }
-  EXPECT_EQ(settledOf(reportOf(true, fusion::Merging::kNever)).second.choice(), "winograd-4x4") << "no slices";
+  EXPECT_EQ(settledOf(reportOf(true, fusion::FusionPolicy::kNever)).second.choice(), "winograd-4x4") << "no slices";
 }
 
 // Filters in Winograd's domain are larger: eight images pay for loading them, one does not.

@@ -1,7 +1,7 @@
 // Predicted and measured cost of each chain and region that has a predicted cost, fused or declined. Each runs alone,
 // alternately with the same steps unfused, on one thread. Not a test; prints a table, Spearman's rank correlation and
 // the number of correct decisions.
-//   price_ranking [--rounds N] [--most N] MODEL.onnx...
+//   cost_ranking [--rounds N] [--most N] MODEL.onnx...
 // Candidates of a model with equal predictions are measured once; --most limits the candidates of a model.
 #include <cstring>
 #include <memory>
@@ -9,13 +9,13 @@
 #include <set>
 
 #include "compiler/target/host.h"
-#include "tests/bench/compiled_side.h"
+#include "tests/bench/compiled_variant.h"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-using compiler::fusion::Merging;
+using compiler::fusion::FusionPolicy;
 
 /// Time of the fused form divided by the time of the separate steps.
 struct Row {
@@ -75,7 +75,7 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, size_t
   request.target = target;
   const auto planned = compiler::plan(request, [](const v1::Progress&) {});
   if (!planned.ok()) fail(model.string() + ": " + std::string(planned.status().message()));
-  Side apart(model, target, Merging::kNever, folder / "apart", {}, built);
+  Side apart(model, target, FusionPolicy::kNever, folder / "apart", {}, built);
   std::set<std::pair<double, double>> seen;
   for (const v1::Decision& decision : planned->plan.report().decisions()) {
     const double fused_us = decision.profit().fused_us(), separate_us = decision.profit().separate_us();
@@ -86,7 +86,7 @@ void measure(const fs::path& model, const v1::Target& target, int rounds, size_t
                   std::string(possible.status().message()).c_str());
       continue;
     }
-    Side fused(model, target, Merging::kWhereItPays, folder / "fused", request.pins, built);
+    Side fused(model, target, FusionPolicy::kWhereItPays, folder / "fused", request.pins, built);
     std::vector<double> ratios, before, after;
     for (int round = 0; round <= rounds; ++round) {
       double a = INFINITY, f = INFINITY;  // other work on the machine only adds time
@@ -156,7 +156,7 @@ int run(int argc, char** argv) {
   if (!target.ok()) fail(std::string(target.status().message()));
   // One thread runs, so slices are planned for one core.
   for (v1::ComputeUnit& unit : *target->mutable_units()) unit.set_count(1);
-  const fs::path folder = fs::temp_directory_path() / ("price_ranking." + std::to_string(std::rand()));
+  const fs::path folder = fs::temp_directory_path() / ("cost_ranking." + std::to_string(std::rand()));
   long rounds = 15, most = 1000;
   std::vector<Row> rows;
   for (int i = 1; i < argc; ++i) {

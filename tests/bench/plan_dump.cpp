@@ -1,5 +1,5 @@
 // Prints all decisions for models and targets as text, to compare two builds of the compiler with diff:
-//   plan_texts [--objects] [--targets A,B,...] MODEL.onnx... > FILE
+//   plan_dump [--objects] [--targets A,B,...] MODEL.onnx... > FILE
 // Prints one line for each graph decision and each workload with its schedule tree; --objects adds the digest of its
 // object. Targets are built-in names or description files. Not a test.
 #include <cstdio>

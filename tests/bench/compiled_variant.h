@@ -37,7 +37,7 @@ inline double median(std::vector<double> values) {
 class Side {
  public:
   /// Compiles with `pins`. Objects that another side has built are taken from `built`.
-  Side(const std::filesystem::path& model, const v1::Target& target, compiler::fusion::Merging merging,
+  Side(const std::filesystem::path& model, const v1::Target& target, compiler::fusion::FusionPolicy fusion_policy,
        const std::filesystem::path& folder, const v1::Pins& pins, std::map<std::string, v1::BuiltObject>& built) {
     std::filesystem::create_directories(folder);
     compiler::PlanRequest request;
@@ -45,7 +45,7 @@ class Side {
     request.spec.set_name(model.stem());
     request.target = target;
     request.weights_path = folder / "weights";
-    request.merging = merging;
+    request.fusion_policy = fusion_policy;
     request.pins = pins;
     request.spec.set_pin_use(v1::PINS);
     auto planned = compiler::plan(request, [](const v1::Progress&) {});

@@ -1,5 +1,5 @@
 // Load balance of models on many cores, without that many cores:
-//   grid_balance [--target NAME] [--cores A,B,...] [--worst N] MODEL.onnx...
+//   load_imbalance [--target NAME] [--cores A,B,...] [--worst N] MODEL.onnx...
 // Plans each model for the target with N cores and times each phase of its kernels on one core of this machine.
 // Distributes the phases as the runtime does: the points of a grid are equal, each core takes whole points, and all
 // cores wait for the last. Prints the idle share of all cores' time, without and with the fixed cost of a phase
