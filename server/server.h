@@ -12,6 +12,7 @@
 #include "server/clock.h"
 #include "server/limits.h"
 #include "server/queue/scheduler.h"
+#include "server/tls.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 #include "tessera/v1/admin_service.pb.h"
@@ -19,13 +20,6 @@
 namespace tessera::server {
 
 class Metrics;
-
-/// TLS settings of a listener, as PEM text.
-struct Tls {
-  std::string certificate, private_key;
-  std::string client_authority;   ///< authority of accepted client certificates; empty: none are requested
-  bool need_certificate = false;  ///< reject callers without a certificate, even with a token
-};
 
 struct ServerOptions {
   std::vector<std::string> listen = {"127.0.0.1:7400"};  ///< host:port (port 0: any free one) or unix:/path

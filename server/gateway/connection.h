@@ -4,13 +4,14 @@
 #include <openssl/ssl.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "server/gateway/web_limits.h"
-#include "server/server.h"
+#include "server/tls.h"
 
 namespace tessera::server::gateway {
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/gateway/web_limits.h"
-#include "server/server.h"
+#include "server/tls.h"
 
 namespace tessera::server::gateway {
 

@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/access/quotas.h"
 #include "server/clock.h"
 #include "server/executor.h"
 #include "server/metrics/metrics.h"
-#include "server/server.h"
+#include "server/tls.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
 

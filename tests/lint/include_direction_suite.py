@@ -22,9 +22,40 @@ def in_rooms(files, folder):
     return [name for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/") and name.count("/") > 1]
 
 
+def room_in(root, folder, path):
+    """The room of `folder` that a file below it belongs to. A file in `folder` itself belongs to the room "." if neither
+    its header nor its source includes a room of `folder`; otherwise it is a room of its own, named by its stem. Nothing
+    for a source without a header, which no file includes."""
+    parts = pathlib.PurePath(path).relative_to(folder).parts
+    if len(parts) > 1:
+        return parts[0]
+    stem = path.rsplit(".", 1)[0]
+    if not (root / f"{stem}.h").is_file():
+        return None
+    texts = [(root / f"{stem}.{kind}").read_text() for kind in ("h", "cpp") if (root / f"{stem}.{kind}").is_file()]
+    above = any(included.startswith(folder + "/") and included.count("/") > folder.count("/") + 1
+                for text in texts for included in INCLUDE.findall(text))
+    return pathlib.PurePath(stem).name if above else "."
+
+
+def arrows_of_table(root, files, folder):
+    """Like arrows(), between the rooms of one folder, with its own files as rooms (room_in)."""
+    found = {}
+    for name in files:
+        if not OF_PRODUCT.match(name) or not name.startswith(folder + "/"):
+            continue
+        here = room_in(root, folder, name)
+        for included in INCLUDE.findall((root / name).read_text()):
+            if included.startswith(folder + "/") and (root / included).is_file():
+                there = room_in(root, folder, included)
+                if here and there and here != there:
+                    found.setdefault((folder, here, there), f"{name} includes {included}")
+    return found
+
+
 def arrows(root, files):
     """(folder, from, to) -> an include that makes room `from` of `folder` depend on room `to`. Files in `folder` itself
-    belong to none of its rooms."""
+    are left out (own_arrows)."""
     found = {}
     for name in files:
         if not OF_PRODUCT.match(name):
@@ -75,7 +106,7 @@ def test_includes_run_one_way():
     files = tracked()
     found = arrows(ROOT, files)
     check(len(found) > 50, f"only {len(found)} rooms that include others were found")
-    check_equal(circles(found), [], "circles of rooms")
+    check_equal(circles(found), [], "cycles of rooms")
 
 
 def test_a_circle_is_told():
@@ -103,8 +134,8 @@ def table_of(readme):
     return {room.strip(): allowed.split() for room, allowed in (row.split("->") for row in rows)}
 
 
-def table_faults(folder, table, found, files):
-    """Differences between the table of rooms of `folder` and its includes."""
+def table_faults(folder, table, found, rooms):
+    """Differences between the table of `folder`, which has these rooms, and its includes."""
     faults = []
     order = list(table)
     for place, (room, allowed) in enumerate(table.items()):
@@ -115,28 +146,19 @@ def table_faults(folder, table, found, files):
                if b not in table.get(a, ())]
     faults += [f"{folder}: {a} includes nothing of {b}" for a, allowed in table.items() for b in allowed
                if (a, b) not in includes]
-    rooms = {pathlib.PurePath(name).parts[1] for name in in_rooms(files, folder)}
     faults += [f"{folder}: the table lacks {room}" for room in sorted(rooms - set(table))]
     return faults
 
 
-def root_faults(root, files, folder):
-    """Includes, in a room, of a file in `folder` itself."""
-    at_root = re.compile(rf'^{folder}/[^/]+\.(h|inc)$')
-    return [f"{name} includes {included}" for name in in_rooms(files, folder)
-            for included in INCLUDE.findall((root / name).read_text()) if at_root.match(included)]
-
-
 def test_includes_are_those_of_the_table():
     files = tracked()
-    found = arrows(ROOT, files)
     folders = [name.removesuffix("/README.md") for name in files
                if name.endswith("/README.md") and TABLE.search((ROOT / name).read_text())]
-    check("compiler" in folders, f"tables of rooms: {folders}")
+    check({"compiler", "server"} <= set(folders), f"tables of rooms: {folders}")
     for folder in folders:
         table = table_of((ROOT / folder / "README.md").read_text())
-        check_equal(table_faults(folder, table, found, files), [], f"rooms of {folder}")
-        check_equal(root_faults(ROOT, files, folder), [], f"includes of {folder}'s own files")
+        rooms = {room_in(ROOT, folder, name) for name in files if OF_PRODUCT.match(name) and name.startswith(folder + "/")}
+        check_equal(table_faults(folder, table, arrows_of_table(ROOT, files, folder), rooms - {None, "."}), [], f"rooms of {folder}")
 
 
 def test_deciding_and_applying_use_the_analysis_alone():
@@ -149,12 +171,32 @@ def test_deciding_and_applying_use_the_analysis_alone():
 
 
 def test_a_difference_from_the_table_is_found():
-    files = ["compiler/a/one.h", "compiler/b/two.h", "compiler/c/three.h"]
+    rooms = {"a", "b", "c"}
     found = {("compiler", "a", "b"): "a includes b", ("compiler", "b", "a"): "b includes a"}
     table = table_of("```rooms\na -> b\nb -> a\n```\n")
-    check_equal(table_faults("compiler", table, found, files),
+    check_equal(table_faults("compiler", table, found, rooms),
                 ["compiler: b may not include a, which does not stand below it", "compiler: the table lacks c"], "upward")
     table = table_of("```rooms\na -> c\nb ->\nc ->\n```\n")
-    check_equal(table_faults("compiler", table, found, files),
+    check_equal(table_faults("compiler", table, found, rooms),
                 ["compiler: not in the table: a includes b", "compiler: not in the table: b includes a",
                  "compiler: a includes nothing of c"], "other includes")
+
+
+def test_a_folders_own_files_are_rooms():
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        texts = {"server/base.h": "", "server/top.h": "", "server/top.cpp": '#include "server/a/one.h"\n#include "server/top.h"\n',
+                 "server/a/one.h": '#include "server/base.h"\n', "server/b/two.h": '#include "server/top.h"\n',
+                 "server/main.cpp": '#include "server/b/two.h"\n'}
+        for name, text in texts.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        found = arrows_of_table(root, texts, "server")
+        check_equal(sorted(found), [("server", "a", "."), ("server", "b", "top"), ("server", "top", "a")], "arrows")
+        rooms = {"a", "b", "top"}
+        check_equal(table_faults("server", table_of("```rooms\nb -> top\ntop -> a\na -> .\n. ->\n```\n"), found, rooms), [], "table")
+        check_equal(table_faults("server", table_of("```rooms\nb ->\na ->\n```\n"), found, rooms),
+                    ["server: not in the table: server/a/one.h includes server/base.h",
+                     "server: not in the table: server/b/two.h includes server/top.h",
+                     "server: not in the table: server/top.cpp includes server/a/one.h",
+                     "server: the table lacks top"], "without the own files")
