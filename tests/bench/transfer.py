@@ -12,7 +12,7 @@ records. All artifacts alternate with the default on one core. `no trial` is the
 import argparse
 import math
 
-from figures import compiled, heading, rounds_for, spread, times_as_fast, tuned
+from tuning_comparison import compiled, heading, rounds_for, spread, speedup, tuned
 
 from e2e.tessera_e2e import Service
 
@@ -22,7 +22,7 @@ def speed_of(service, spec, default, result, pins):
     if not result.get("pins"):
         return 1.0
     rounds = rounds_for(sum(each["default_ms"] * each["steps"] for each in result["workloads"]))
-    return times_as_fast(service, default, compiled(service, spec, "--pin", pins), rounds)[0]
+    return speedup(service, default, compiled(service, spec, "--pin", pins), rounds)[0]
 
 
 def second_of(flags, seed, warm):
@@ -34,7 +34,7 @@ def second_of(flags, seed, warm):
             print(f"   {flags.first}, seed {seed}: {first['trials']} trials", flush=True)
         default = compiled(service, flags.second)
         known = compiled(service, flags.second, "--knowledge", "newest")
-        untried = times_as_fast(service, default, known, flags.rounds)[0]
+        untried = speedup(service, default, known, flags.rounds)[0]
         job, pins = tuned(service, flags.second, budget_s=flags.budget, seed=seed + 100, trials=flags.trials)
         speed = speed_of(service, flags.second, default, job["tune_result"], pins)
         print(f"   {flags.second}, {'warm' if warm else 'empty'} database, seed {seed}: {untried:.3f} without a trial, "

@@ -6,7 +6,7 @@
 Each mode has its own service with an empty database. `tessera run --follow` starts with the job and runs the model on
 one thread for the window, on the machine that searches, so both slow each other down as in production. Worker use is
 the share of the search's time in which a worker had a task, from the job's trace. Use of the measuring core is the
-share in which a trial was timed on the core that the host lends for it; near 100 %, more workers would not end the
+share in which a trial was timed on a measuring core of the host; near 100 %, more workers would not end the
 search sooner. Takes models x modes x seeds x (window + 15 s). Goals: the first run in async mode within 10 s, 1.5 times
 the runs of static mode, workers used for 85 %.
 """
@@ -14,7 +14,7 @@ the runs of static mode, workers used for 85 %.
 import argparse
 import statistics
 
-from figures import heading, model_of, spread
+from tuning_comparison import heading, model_of, spread
 
 from e2e.tessera_e2e import Service, model_inputs, save_npz
 

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from checks import check, check_equal
 from e2e.data_dependent_suite import model_of
-from e2e.tessera_e2e import runnable_targets, target_in_turn, target_name
+from e2e.tessera_e2e import runnable_targets, rotating_target, target_name
 from oracle.oracle import difference
 
 LAYERS = 6  # layers in one model
@@ -170,4 +170,4 @@ MADE = models()
 
 @pytest.mark.parametrize("name", MADE)
 def test_layers(service, oracle, name):
-    agrees(service, oracle, target_in_turn(list(MADE).index(name)), name, *MADE[name])
+    agrees(service, oracle, rotating_target(list(MADE).index(name)), name, *MADE[name])

@@ -220,7 +220,7 @@ def test_one_artifact_has_its_window_anywhere(service, oracle):
 def test_what_needs_the_extent_is_refused(service, oracle):
     """The message names the node, the dimension and its bound."""
     for nodes, words in (([node("NonZero", ["x"], ["w"]), node("Reshape", ["w", "whole"], ["y"])],
-                          ("Reshape", "dimension 1", "the new shape wants 12")),
+                          ("Reshape", "dimension 1", "the new shape requires 12")),
                          ([node("NonZero", ["x"], ["w"]), node("ArgMax", ["w"], ["y"], axis=1, select_last_index=1)],
                           ("ArgMax", "dimension 1", "the last of equal elements")),
                          ([node("NonZero", ["x"], ["w"]), node("Mul", ["w", "row"], ["y"])],

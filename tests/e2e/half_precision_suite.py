@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from checks import check, check_equal
-from e2e.tessera_e2e import target_in_turn, target_name
+from e2e.tessera_e2e import rotating_target, target_name
 from fuzz.cases.types import rounded_to_bf16
 
 PRECISION = {"f16": 2.0**-10, "bf16": 2.0**-7}
@@ -400,7 +400,7 @@ def test_accuracy_is_printed(service):
 
 
 CASES = [(kind, family, target) for number, (kind, family) in enumerate(itertools.product(PRECISION, FAMILIES))
-         for target in ("host", target_in_turn(2 * number + 8))]
+         for target in ("host", rotating_target(2 * number + 8))]
 
 
 @pytest.mark.parametrize("kind, family, target", CASES, ids=[f"{family.__name__}/{kind}/{target_name(target)}" for kind, family, target in CASES])

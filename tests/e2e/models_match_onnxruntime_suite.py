@@ -6,7 +6,7 @@ import pytest
 
 from checks import check
 from e2e.matching import matches
-from e2e.tessera_e2e import model_inputs, model_path, shapes_of, target_in_turn
+from e2e.tessera_e2e import model_inputs, model_path, shapes_of, rotating_target
 from models import catalog
 from oracle.oracle import difference
 
@@ -44,7 +44,7 @@ SMALL = [spec for spec in MODELS if spec not in LARGE]
 
 @pytest.mark.parametrize("spec", SMALL)
 def test_batch3_guarded(service, oracle, spec):
-    matches(service, oracle, spec, 3, target=target_in_turn(SMALL.index(spec)), arguments=("--guard", "--threads", "2"))
+    matches(service, oracle, spec, 3, target=rotating_target(SMALL.index(spec)), arguments=("--guard", "--threads", "2"))
 
 
 @pytest.mark.parametrize("spec", ("resnet18", "bert_tiny", "mobilenet_v1"))

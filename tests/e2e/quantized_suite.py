@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from checks import check, check_equal
 from e2e.data_dependent_suite import model_of
-from e2e.tessera_e2e import model_inputs, model_path, runnable_targets, shapes_of, target_in_turn, target_name
+from e2e.tessera_e2e import model_inputs, model_path, runnable_targets, shapes_of, rotating_target, target_name
 from models import quantize
 from oracle.oracle import difference
 
@@ -237,7 +237,7 @@ SETS = {"products": products(), "odd products": odd_products(), "convolutions 3"
 
 @pytest.mark.parametrize("name", SETS)
 def test_exact(service, oracle, name):
-    exact(service, oracle, target_in_turn(list(SETS).index(name)), name, SETS[name])
+    exact(service, oracle, rotating_target(list(SETS).index(name)), name, SETS[name])
 
 
 @pytest.mark.parametrize("name", [name for name in SETS if name != "convolutions 4"])

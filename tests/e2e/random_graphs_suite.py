@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 from checks import check_equal
-from e2e.tessera_e2e import target_called, target_in_turn, target_name
-from fuzz.cases import second
+from e2e.tessera_e2e import target_value, rotating_target, target_name
+from fuzz.cases import interpreter_oracle
 from models.random_graphs import RandomGraph
 from oracle.oracle import OracleError, difference
 
@@ -53,8 +53,8 @@ def apart(actual, expected):
 def opinion(graph, name, found, expected):
     """The side that the interpreter agrees with."""
     try:
-        answer = second.run(graph.model, graph.arrays)[name]
-    except second.NotInterpreted as error:
+        answer = interpreter_oracle.run(graph.model, graph.arrays)[name]
+    except interpreter_oracle.NotInterpreted as error:
         return f"the interpreter: {error}"
     return (f"the interpreter is off by {apart(answer, expected):.3g} from ONNX Runtime, by {apart(answer, found):.3g} from the "
             "compiled code")
@@ -84,4 +84,4 @@ def shortest(service, oracle, seed, steps, target):
 
 @pytest.mark.seeds(range(40))
 def test_graphs(service, oracle, seed, chosen_target):
-    agrees(service, oracle, seed, target_called(chosen_target) if chosen_target else target_in_turn(seed))
+    agrees(service, oracle, seed, target_value(chosen_target) if chosen_target else rotating_target(seed))

@@ -44,10 +44,10 @@ def folder_of_runs(service):
     return folder
 
 
-def strange(service, artifact, code=None, change=None):
+def tampered_artifact(service, artifact, code=None, change=None):
     """A copy without a signature. With `code` its kernels execute that code, which they reach through a row of
     no-operations. `change` edits the bytes of the whole library. The checksum matches the new bytes."""
-    copy = service.scratch("strange.tsra")
+    copy = service.scratch("tampered.tsra")
     data = bytearray(artifact.read_bytes())
     if code is not None or change:
         with zipfile.ZipFile(artifact) as archive:
@@ -123,7 +123,7 @@ def artifact(service):
 
 
 def test_it_computes_the_same(service, artifact):
-    copy = strange(service, artifact)
+    copy = tampered_artifact(service, artifact)
     check_equal(service.cli("run", copy, "--random", "--json", expect=3).failure["attribute"], "ARTIFACT",
                 "what is refused without --sandbox")
     for words in (("--seed", "5"), ("--seed", "5", "--threads", "2", "--repeat", "4", "--warmup", "1", "--steps")):
@@ -151,7 +151,7 @@ def test_large_outputs_arrive(service):
     out, given = service.scratch("out"), service.scratch("given.npz")
     arrays = {"A": np.arange(2100, dtype=np.float32).reshape(700, 3), "B": np.ones((3, 800), np.float32)}
     np.savez(given, **arrays)
-    sandboxed(service, strange(service, artifact), "-i", given, "-o", out)
+    sandboxed(service, tampered_artifact(service, artifact), "-i", given, "-o", out)
     check(np.array_equal(arrays_in(out)["C"], arrays["A"] @ arrays["B"]), "2 MB of output are not the product")
     refused = sandboxed(service, artifact, "-i", f"A={given}", "--json", expect=3)
     check(refused.failure.get("message"), f"inputs that do not fit: {refused}")
@@ -160,9 +160,9 @@ def test_large_outputs_arrive(service):
 def test_code_that_asks_the_kernel_is_ended(service, artifact):
     need_x86()
     for number, what in CALLS.items():
-        answer = sandboxed(service, strange(service, artifact, system_call(number)), "--json", expect=10)
+        answer = sandboxed(service, tampered_artifact(service, artifact, system_call(number)), "--json", expect=10)
         check_equal(answer.failure["reason"], "SANDBOX_VIOLATION", f"{what}: {answer}")
-    answer = sandboxed(service, strange(service, artifact, ILLEGAL), "--json", expect=10)
+    answer = sandboxed(service, tampered_artifact(service, artifact, ILLEGAL), "--json", expect=10)
     check_equal(answer.failure["reason"], "CRASHED", f"a crash: {answer}")
     check("\x1b" not in answer.out + answer.err, "control characters reach the terminal")
 
@@ -172,7 +172,7 @@ def test_nothing_runs_while_it_is_loaded(service, artifact):
     text = 0x1000
     for what, change in {"an initializer": asking_for(12, text), "a row of initializers": asking_for(25, text),
                          "another library": asking_for(1, 0), "a function that chooses the tables": with_chosen_table}.items():
-        answer = sandboxed(service, strange(service, artifact, change=change), "--json", expect=3)
+        answer = sandboxed(service, tampered_artifact(service, artifact, change=change), "--json", expect=3)
         check("is not as Tessera links it" in answer.failure["message"], f"{what}: {answer}")
 
 
@@ -183,7 +183,7 @@ def need_x86():
 
 def test_code_without_end_is_ended(service, artifact):
     need_x86()
-    endless = strange(service, artifact, NEVER_END)
+    endless = tampered_artifact(service, artifact, NEVER_END)
     start = time.monotonic()
     answer = sandboxed(service, endless, "--timeout", "1s", "--json", expect=6)
     check_equal(answer.failure["reason"], "RUN_DEADLINE_EXCEEDED", f"{answer}")
@@ -202,7 +202,7 @@ def test_code_without_end_is_ended(service, artifact):
 
 
 def test_less_than_required_runs_nothing(service, artifact):
-    copy = strange(service, artifact)
+    copy = tampered_artifact(service, artifact)
     answer = sandboxed(service, copy, "--require-sandbox", "full", "--json", expect=9)
     check("user (" in answer.failure["message"], f"what is missing: {answer}")
     check("without user" in sandboxed(service, copy).err or "; user (" in sandboxed(service, copy).err,

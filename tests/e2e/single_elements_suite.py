@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from e2e.data_dependent_suite import agrees
-from e2e.tessera_e2e import target_in_turn
+from e2e.tessera_e2e import rotating_target
 
 node = helper.make_node
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -46,4 +46,4 @@ CASES = table()
 
 @pytest.mark.parametrize("name", CASES)
 def test_operators(service, oracle, name):
-    agrees(service, oracle, name, *CASES[name], target_in_turn(list(CASES).index(name)))
+    agrees(service, oracle, name, *CASES[name], rotating_target(list(CASES).index(name)))

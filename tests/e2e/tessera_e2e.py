@@ -125,7 +125,7 @@ def runnable_targets():
     return tuple(found)
 
 
-def target_in_turn(number):
+def rotating_target(number):
     """One of runnable_targets(): several cases cover several targets at the cost of one."""
     return runnable_targets()[number % len(runnable_targets())]
 
@@ -135,7 +135,7 @@ def target_name(target):
     return pathlib.Path(target).stem
 
 
-def target_called(name):
+def target_value(name):
     """The value of --target for a name that target_name() returned, or any other name."""
     return next((target for target in runnable_targets() if target_name(target) == name), name)
 

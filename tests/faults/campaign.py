@@ -12,7 +12,7 @@ class Campaign:
     def __init__(self, service, name):
         self.service = service
         self.random = faults.seeded_random(name)
-        self.expected, self.seconds = service.undisturbed()
+        self.expected, self.seconds = service.baseline_artifact()
         self.reasons = []
 
     def check_finished(self, job, follower=None):
@@ -22,7 +22,7 @@ class Campaign:
         check_equal(self.service.fetch(finished), self.expected, "artifact")
         return faults.failed_attempts(events)
 
-    def disturb(self, harm, *arguments):
+    def run_with_fault(self, harm, *arguments):
         """One compilation, and `harm(follower)` at a random moment of it: (job, follower, reasons of failed attempts).
 
         The follower is one `tessera watch` for the whole time; harm returns when the service can continue.

@@ -13,4 +13,4 @@ def service_type():
 @pytest.fixture(scope="module")
 def expected(service):
     """The digest of the artifact of an undisturbed compilation."""
-    return service.undisturbed()[0]
+    return service.baseline_artifact()[0]

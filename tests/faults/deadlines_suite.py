@@ -33,7 +33,7 @@ def seconds_until_gone(group):
 
 def test_hung_task_meets_its_deadline(service):
     job = service.submit("--timeout", "2s")
-    with service.held_task() as (task, _):
+    with service.paused_task() as (task, _):
         events, finished = service.history(job)
         check(task not in service.tasks(), "the hung process is still there")
     check_equal((finished["state"], finished["failure"]["reason"]), ("FAILED", "RUN_DEADLINE_EXCEEDED"), "state and reason")
@@ -46,11 +46,11 @@ def test_hung_task_meets_its_deadline(service):
 def test_workers_go_on_after_hangs(service):
     """Two hangs at a time, one for each worker: no worker slot is lost."""
     job = service.submit("--timeout", "2s")
-    with service.held_task() as (first, _):
+    with service.paused_task() as (first, _):
         other = service.submit("--timeout", "2s", model=OTHER, shapes=OTHER_SHAPES)
         second = wait_until(lambda: next((pid for pid in service.tasks() if pid != first), None),
                             "the other worker is at work", interval_s=0.002)
-        with faults.stopped(second):
+        with faults.paused(second):
             _, finished = service.history(job)
             check_equal(finished["state"], "FAILED", "state of the job that hung")
             service.history(other)
@@ -82,7 +82,7 @@ def test_cancel_ends_the_group_soon(service):
 def test_cancelled_while_queued_never_starts(service):
     with service.drained("local-1"):
         running = service.submit()
-        with service.held_task():
+        with service.paused_task():
             waiting = service.submit(model=OTHER, shapes=OTHER_SHAPES)
             service.cli("cancel", waiting)
             events, finished = service.history(waiting)
@@ -95,7 +95,7 @@ def test_queue_deadline_spares_what_runs(service):
     """The only worker is busy with a stopped task: the waiting job ends at its queue deadline, and no other job does."""
     with service.drained("local-1"):
         running = service.submit("--queue-timeout", "1s")
-        with service.held_task():
+        with service.paused_task():
             waiting = service.submit("--queue-timeout", "1s", model=OTHER, shapes=OTHER_SHAPES)
             events, finished = service.history(waiting)
         faults.check_finished_once(*service.history(running))

@@ -95,7 +95,7 @@ class FaultService(Service):
         return wait_until(lambda: next(iter(self.tasks().items()), None), "a task process is there", patience_s, 0.002)
 
     @contextlib.contextmanager
-    def held_task(self):
+    def paused_task(self):
         """Stops the first task process that is found alive: (process id, folder). Continues it at the end."""
         def caught():
             for pid, folder in self.tasks().items():
@@ -144,7 +144,7 @@ class FaultService(Service):
         path.unlink()
         return fetched
 
-    def undisturbed(self):
+    def baseline_artifact(self):
         """(digest of the artifact, seconds) of an undisturbed compilation of WORKLOAD."""
         started = time.monotonic()
         job = self.submit()
@@ -185,7 +185,7 @@ def check_one_artifact_each(service):
 
 
 @contextlib.contextmanager
-def stopped(pid):
+def paused(pid):
     """SIGSTOP, and SIGCONT at the end."""
     check(kill(pid, signal.SIGSTOP), f"process {pid} has ended")
     try:

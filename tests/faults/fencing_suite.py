@@ -41,7 +41,7 @@ def test_late_report_is_refused(service, expected):
     """Only the heartbeat thread stands still. Worker and task continue, and the result is reported too late."""
     refused = service.log.count(REFUSED)
     job = service.submit()
-    with service.held_task() as (task, folder):
+    with service.paused_task() as (task, folder):
         name, pid = worker_of(service, folder)
         heartbeat = wait_until(lambda: thread_named(pid, "heartbeat"), "the attempt sends heartbeats", interval_s=0.01)
         with frozen(heartbeat):
@@ -64,9 +64,9 @@ def test_silent_worker_is_fenced(service, expected):
     """Only the worker is stopped. Its task continues and leaves a complete result, which is reported too late."""
     before = ends(service)
     job = service.submit()
-    with service.held_task() as (task, folder):
+    with service.paused_task() as (task, folder):
         name, pid = worker_of(service, folder)
-        with faults.stopped(pid):
+        with faults.paused(pid):
             faults.kill(task, faults.signal.SIGCONT)
             check_finished_elsewhere(service, expected, job, name)
     wait_until(lambda: ends(service) > before, "the worker says how its attempt ended")
@@ -77,9 +77,9 @@ def test_silent_worker_and_task(service, expected):
     """Worker and task are stopped, as on a suspended machine: after waking up the task is killed."""
     before = ends(service)
     job = service.submit()
-    with service.held_task() as (task, folder):
+    with service.paused_task() as (task, folder):
         name, pid = worker_of(service, folder)
-        with faults.stopped(pid):
+        with faults.paused(pid):
             check_finished_elsewhere(service, expected, job, name)
     wait_until(lambda: ends(service) > before, "the late attempt is given up")
     check_no_effect(service, expected, job, task)
@@ -99,7 +99,7 @@ def test_server_stands_still(service, expected):
     job = service.submit()
     follower = service.follow(job)
     service.wait_for_task()
-    with faults.stopped(service.process.pid):
+    with faults.paused(service.process.pid):
         faults.time.sleep(3 * LEASE_S)
     events, finished = service.history(job, follower)
     faults.check_finished_once(events, finished)

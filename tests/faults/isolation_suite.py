@@ -42,7 +42,7 @@ def test_hostile_models_harm_nobody(service, expected):
 
 def test_hanging_job_harms_nobody(service, expected):
     hanging = service.submit("--timeout", "3s", model="mlp", shapes=["--shape", "x=3x784"])
-    with service.held_task():
+    with service.paused_task():
         check_unharmed(service, expected, service.submit())
         _, finished = service.history(hanging)
     check_equal(finished["failure"]["reason"], "RUN_DEADLINE_EXCEEDED", "reason of the hanging job")
@@ -61,7 +61,7 @@ def test_drain_finishes_what_runs(service, expected):
 def test_second_sigterm_ends_at_once(service, expected):
     """A task that never ends does not block the shutdown; the job continues after the restart."""
     job = service.submit()
-    with service.held_task() as (task, _):
+    with service.paused_task() as (task, _):
         service.process.terminate()
         wait_until(lambda: "drain" in service.log.lower(), "the server drains")
         service.process.terminate()
@@ -85,7 +85,7 @@ def test_all_that_holds_tasks_in(expected):
         pytest.skip(f"this machine has not all there is: {missing}")
     with faults.FaultService(workers=1, arguments=("--sandbox-user", "nobody", "--require-sandbox", "full")) as service:
         service.wait_for_workers(1)
-        made, _ = service.undisturbed()
+        made, _ = service.baseline_artifact()
         check_equal(made, expected, "artifact")
         measures = measures_of(service)
         check(len(measures) >= 8 and all(measure.get("in_force") for measure in measures.values()), measures)

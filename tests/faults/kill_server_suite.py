@@ -28,7 +28,7 @@ class ServerCampaign(Campaign):
         self.number += 1
         request_id = f"request-{self.number}"
         # One command watches through kill and restart: it resumes at its cursor.
-        job, follower, reasons = self.disturb(self.kill_and_restart, "--request-id", request_id)
+        job, follower, reasons = self.run_with_fault(self.kill_and_restart, "--request-id", request_id)
         check_equal(follower.returncode, 0, "exit code of `tessera watch`")
         self.note_lost(reasons)
         again = self.service.cli(*self.compile_words(request_id)).json

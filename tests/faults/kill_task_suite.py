@@ -69,7 +69,7 @@ class TaskCampaign(Campaign):
     def kill_once(self):
         tries = 40
         for _ in range(tries):  # the process, or the job, may have ended before the signal
-            _, _, reasons = self.disturb(self.kill_a_task)
+            _, _, reasons = self.run_with_fault(self.kill_a_task)
             if reasons:
                 check_equal(reasons, ["CRASHED"], "reasons of failed attempts")
                 return

@@ -17,7 +17,7 @@ class WorkerCampaign(Campaign):
             killed.append(wait_until(lambda: self.service.workers().get(worker), f"{worker} is there", interval_s=0.005))
             faults.kill(killed[0])
 
-        _, _, reasons = self.disturb(kill)
+        _, _, reasons = self.run_with_fault(kill)
         self.note_lost(reasons)
         restarted = wait_until(lambda: self.service.workers().get(worker), f"{worker} is started again")
         check(restarted != killed[0], f"{worker} has the same process")
@@ -33,7 +33,7 @@ class WorkerCampaign(Campaign):
     def task_dies_with_its_worker(self):
         job = self.service.submit()
         task, folder = self.service.wait_for_task()
-        with faults.stopped(task):
+        with faults.paused(task):
             worker = next(name for name in self.service.workers() if f"/{name}/" in str(folder))
             faults.kill(self.service.workers()[worker])
             wait_until(lambda: task not in self.service.tasks(), "the stopped task has gone with its worker")

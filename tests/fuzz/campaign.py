@@ -22,14 +22,14 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from e2e.tessera_e2e import Service
 from fuzz import ledger
-from fuzz.cases import fixed, plan, targets
+from fuzz.cases import stored_cases, plan, targets
 from fuzz.cases.builder import Builder
-from fuzz.cases.drawn import shortest, verified
-from fuzz.cases.reference import Reference
-from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
+from fuzz.cases.batch_check import shortest, verified
+from fuzz.cases.onnxruntime_oracle import Reference
+from fuzz.cases.trial import NOT_OUR_FAULTS, Trial, described
 
-THROUGH_PRODUCT = 64  # one model in 64; models that the builder fails to build go through the product too
-PLAINLY = 16  # one model in 16 is compiled with -O 1
+EVERY_NTH_THROUGH_SERVICE = 64  # one model in 64; models that the builder fails to build go through the product too
+EVERY_NTH_AT_O1 = 16  # one model in 16 is compiled with -O 1
 
 
 class Campaign:
@@ -64,11 +64,11 @@ class Campaign:
                 if cases is None:
                     return
                 grown_at = time.monotonic()
-                cases = reference.grown(cases)
+                cases = reference.completed(cases)
                 grown_ms = int(1000 * (time.monotonic() - grown_at))
                 target = chosen[number % len(chosen)]
-                direct = None if self.options.service or number % THROUGH_PRODUCT == 7 else builder
-                flags = ("-O", "1") if number % PLAINLY == PLAINLY - 1 else ()
+                direct = None if self.options.service or number % EVERY_NTH_THROUGH_SERVICE == 7 else builder
+                flags = ("-O", "1") if number % EVERY_NTH_AT_O1 == EVERY_NTH_AT_O1 - 1 else ()
                 trial = Trial(service, reference, target, flags, builder=direct)
                 outcome = trial.run(cases, threads=1 + number % 2)
                 with self._lock:
@@ -97,11 +97,11 @@ class Campaign:
 
     def _report(self, target, finding, trial, reference):
         seed = plan.seed_of(self.options.kind, finding.case)
-        if finding.kind not in FAULTS_OF_OTHERS:
+        if finding.kind not in NOT_OUR_FAULTS:
             self.findings.append(finding)
             finding = verified(trial, shortest(trial, reference, self.options.kind, finding))
             if self.options.save:
-                fixed.save(finding.case, self.options.save, f"{self.options.kind}_{seed}")
+                stored_cases.save(finding.case, self.options.save, f"{self.options.kind}_{seed}")
         flags = f" with {' '.join(trial.flags)}" if trial.flags else ""
         print(f"{finding.kind} {targets.name_of(target)}{flags}: {described(finding.case)}: {finding.text}\n"
               f"  tests/fuzz/campaign.py {self.options.kind} {seed} 1 --target {targets.name_of(target)}", flush=True)
@@ -121,7 +121,7 @@ def main():
     parser.add_argument("--ledger", type=pathlib.Path, help="file of finished models, which are skipped")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tessera-targets-") as folder:
-        known = {targets.name_of(target): target for target in targets.here(folder)}
+        known = {targets.name_of(target): target for target in targets.runnable(folder)}
         options.target = [known.get(name, name) for name in options.target] if options.target else list(known.values())
         return Campaign(options).run()
 

@@ -4,7 +4,7 @@ import pytest
 
 from fuzz.cases import targets
 from fuzz.cases.builder import Builder
-from fuzz.cases.reference import Reference
+from fuzz.cases.onnxruntime_oracle import Reference
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,6 @@ def builder():
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
     """Values of --target that this machine runs."""
-    found = targets.here(tmp_path_factory.mktemp("targets"))
+    found = targets.runnable(tmp_path_factory.mktemp("targets"))
     print(f"targets {' '.join(map(targets.name_of, found))}")
     return found

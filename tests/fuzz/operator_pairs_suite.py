@@ -6,31 +6,31 @@ others with each commit.
 import pytest
 
 from checks import check
-from fuzz.cases import fixed, plan, verdict
-from fuzz.cases.drawn import agree
+from fuzz.cases import stored_cases, plan, tolerance
+from fuzz.cases.batch_check import agree
 
 MODELS = {"pairs": 4, "graphs": 3}  # from seed 0
 
 
 def stays_right(service, builder, path, *flags, target="host"):
     """A case that failed once. `flags`: of compile."""
-    arrays, wanted, bounds = fixed.load(path)
+    arrays, wanted, bounds = stored_cases.load(path)
     artifact = service.scratch("case.tsra")
-    check(builder.built(path, target, flags, artifact), f"{fixed.text_of(path)} is not compiled")
+    check(builder.built(path, target, flags, artifact), f"{stored_cases.text_of(path)} is not compiled")
     outputs, _ = service.run(artifact, arrays, "--guard", "--untrusted")
     check(sorted(outputs) == sorted(wanted), f"outputs {sorted(outputs)}, expected {sorted(wanted)}")
     for name, right in wanted.items():
-        difference = verdict.distance(outputs[name], right)
+        difference = tolerance.distance(outputs[name], right)
         check(not difference.what and difference.share <= bounds[name],
-              f"{fixed.text_of(path)}: {name} {difference.what} off by {difference.share:.3g}, bound {bounds[name]:.3g}")
+              f"{stored_cases.text_of(path)}: {name} {difference.what} off by {difference.share:.3g}, bound {bounds[name]:.3g}")
 
 
-@pytest.mark.parametrize("path", fixed.cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", stored_cases.cases(), ids=lambda path: path.stem)
 def test_found(service, builder, path):
     stays_right(service, builder, path)
 
 
-@pytest.mark.parametrize("path", fixed.cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", stored_cases.cases(), ids=lambda path: path.stem)
 def test_found_plainly(service, builder, here, path):
     """Without bf16 instructions, and without the rewrites of higher levels, which may hide faults."""
     if "x86-64-v3" not in here:

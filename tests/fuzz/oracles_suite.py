@@ -15,9 +15,9 @@ import pytest
 
 from checks import check, check_equal
 from fuzz import ledger, rotating_suite
-from fuzz.cases import fixed, model, opinions, plan, second, third, types, verdict
+from fuzz.cases import stored_cases, model, disagreement, plan, interpreter_oracle, numpy_oracle, types, tolerance
 from fuzz.cases.case import Case, Value
-from fuzz.cases.reference import with_noise
+from fuzz.cases.onnxruntime_oracle import with_noise
 from fuzz.cases.table import operators
 from fuzz.cases.trial import Finding, Outcome, described
 from oracle.oracle import OracleError
@@ -29,19 +29,19 @@ INEXACT_BOUND = 1e-3  # of the largest magnitude
 
 def beyond(case, reference, found):
     """Names of the results that differ from ONNX Runtime's by more than conditioning excuses."""
-    differences = [verdict.compared(case, value, found[value.name]) for value in case.results]
+    differences = [tolerance.compared(case, value, found[value.name]) for value in case.results]
     if any(difference.wrong for difference in differences):
-        runs = verdict.noisy_runs(case, reference)
+        runs = tolerance.noisy_runs(case, reference)
         for difference in differences:
             if difference.wrong:
-                verdict.excuse(difference, case.known(difference.name), found[difference.name], runs)
+                tolerance.excuse(difference, case.value_named(difference.name), found[difference.name], runs)
     return [f"{difference.name} {difference.what} {difference.share:.3g}" for difference in differences if difference.wrong]
 
 
 @pytest.fixture(scope="module")
 def cases(reference):
     """The drawn pairs, with the values of each step."""
-    return [case for _, made in plan.batches("pairs", DRAWN.start, len(DRAWN)) for case in reference.grown(made)]
+    return [case for _, made in plan.batches("pairs", DRAWN.start, len(DRAWN)) for case in reference.completed(made)]
 
 
 def test_formulas_agree(reference, cases):
@@ -50,24 +50,24 @@ def test_formulas_agree(reference, cases):
     seen, inexact = collections.Counter(), collections.Counter()
     for case in cases:
         for step in case.steps:
-            values = {name: case.known(name) for name in step.needs}
-            arrays = third.opinion(step, values)
+            values = {name: case.value_named(name) for name in step.needs}
+            arrays = numpy_oracle.formula_result(step, values)
             if arrays is None:
                 continue
-            wanted, least, counted = [case.known(name).array for name, _ in step.outputs], 0, seen
-            if third.stands_in(step, values):
+            wanted, least, counted = [case.value_named(name).array for name, _ in step.outputs], 0, seen
+            if numpy_oracle.replaces_onnxruntime(step, values):
                 if step.nodes[0].op_type not in INEXACT:
                     continue
                 wanted, least, counted = own_answer(reference, case, step, values), INEXACT_BOUND, inexact
             for (name, kind), array, right in zip(step.outputs, arrays, wanted or ()):
-                difference = verdict.compared(case, Value(name, kind, right), array)
+                difference = tolerance.compared(case, Value(name, kind, right), array)
                 difference.bound = max(difference.bound, least)
                 check(not difference.wrong, f"{described(case)}: {step.operator} {difference.what} off by {difference.share:.3g}, "
                                             f"bound {difference.bound:.3g}")
                 counted[step.operator] += 1
     print(f"   {sum(seen.values())} steps of {len(seen)} operators; {dict(inexact)} that ONNX Runtime is less exact at")
     check_equal(set(inexact), INEXACT, "operators that the formulas stand in for as the more exact ones")
-    check(len(seen) > len(third.FORMULAS) // 2, f"only {sorted(seen)}")
+    check(len(seen) > len(numpy_oracle.FORMULAS) // 2, f"only {sorted(seen)}")
 
 
 def own_answer(reference, case, step, values):
@@ -86,7 +86,7 @@ def test_interpreter_agrees(reference, cases):
         by_opset[case.opset].append(case)
     wrong, refused = [], []
     for some in by_opset.values():
-        for case, found in zip(some, second.of_cases(some)):
+        for case, found in zip(some, interpreter_oracle.of_cases(some)):
             if isinstance(found, str):
                 refused.append(f"{described(case)}: {found}")
             elif differ := beyond(case, reference, found):
@@ -98,7 +98,7 @@ def drawn(reference, operator, steps=1, nodes=1):
     """A case that begins with this operator, whose result is a float that is not all zero."""
     table = [spec for spec in operators() if spec.name == operator]
     for seed in range(1000):
-        case = reference.grown([Case(seed, table, steps)])
+        case = reference.completed([Case(seed, table, steps)])
         if not case or len(case[0].steps) < steps or len(case[0].steps[0].nodes) != nodes:
             continue
         value = case[0].results[-1]
@@ -107,17 +107,17 @@ def drawn(reference, operator, steps=1, nodes=1):
     raise AssertionError(f"no case of {operator}")
 
 
-def told(reference, operator, change):
+def reported_kind(reference, operator, change):
     """(kind, text) after `change(case, found, interpreted)`."""
     case = drawn(reference, operator)
-    found = second.of_cases([case])[0]
+    found = interpreter_oracle.of_cases([case])[0]
     check(not isinstance(found, str), found)
     interpreted = dict(found)
     change(case, found, interpreted)
-    code, other = (any(verdict.compared(case, value, each[value.name]).wrong for value in case.results)
+    code, other = (any(tolerance.compared(case, value, each[value.name]).wrong for value in case.results)
                    for each in (found, interpreted))
     check(code or other, "the change makes no difference")
-    return opinions.of(case, found, interpreted, code, other)
+    return disagreement.of(case, found, interpreted, code, other)
 
 
 def spoil(arrays, case):
@@ -126,13 +126,13 @@ def spoil(arrays, case):
 
 
 def test_compiled_code_alone(reference):
-    kind, text = told(reference, "MatMul", lambda case, found, _: spoil(found, case))
+    kind, text = reported_kind(reference, "MatMul", lambda case, found, _: spoil(found, case))
     check_equal(kind, "differs", text)
     check("ONNX Runtime and the interpreter agree against the compiled code" in text, text)
 
 
 def test_interpreter_alone(reference):
-    kind, text = told(reference, "MatMul", lambda case, _, interpreted: spoil(interpreted, case))
+    kind, text = reported_kind(reference, "MatMul", lambda case, _, interpreted: spoil(interpreted, case))
     check_equal(kind, "interpreter", text)
     check("ONNX Runtime and the compiled code agree" in text, text)
 
@@ -143,10 +143,10 @@ def test_first_oracle_alone(reference):
         value = case.results[-1]
         at = case.values.index(value)
         case.values[at] = dataclasses.replace(value, array=value.array + np.float32(2 * np.abs(value.array).max()))
-    kind, text = told(reference, "MatMul", change)
+    kind, text = reported_kind(reference, "MatMul", change)
     check_equal(kind, "oracle", text)
     check("first at MatMul, where NumPy agrees with the interpreter" in text, text)
-    kind, text = told(reference, "AveragePool", change)
+    kind, text = reported_kind(reference, "AveragePool", change)
     check_equal(kind, "differs", text)
     check("first at AveragePool, where NumPy has no formula" in text, text)
 
@@ -155,7 +155,7 @@ def test_all_differ(reference):
     def change(case, found, interpreted):
         spoil(found, case)
         interpreted[case.results[-1].name] = -4 * found[case.results[-1].name]
-    kind, text = told(reference, "MatMul", change)
+    kind, text = reported_kind(reference, "MatMul", change)
     check_equal(kind, "differs", text)
     check("all differ" in text, text)
 
@@ -166,8 +166,8 @@ def test_other_shapes_excuse_no_values():
     same, other = {"y": value}, {"y": Value("y", "f32", np.ones(4, np.float32))}
     for runs, excused in (([same] * 7 + [other], False), ([other] * 8, True), ([], False)):
         found = np.full(3, 2, np.float32)
-        difference = dataclasses.replace(verdict.distance(found, value.array), bound=1e-6)
-        verdict.excuse(difference, value, found, runs)
+        difference = dataclasses.replace(tolerance.distance(found, value.array), bound=1e-6)
+        tolerance.excuse(difference, value, found, runs)
         check_equal(difference.excused, excused, f"excused after runs of {[run['y'].shape for run in runs]}")
 
 
@@ -181,7 +181,7 @@ def test_a_refused_run_is_one_less(reference):
             return [None] if self.asked == 3 else reference.evaluated(*arguments)
 
     case = drawn(reference, "MatMul")
-    check_equal(len(verdict.noisy_runs(case, Refusing())), verdict.RUNS - 1, "runs")
+    check_equal(len(tolerance.noisy_runs(case, Refusing())), tolerance.RUNS - 1, "runs")
 
 
 def test_noise_stays_in_a_domain_in_some_runs():
@@ -193,27 +193,27 @@ def test_noise_stays_in_a_domain_in_some_runs():
         noisy = with_noise(array, "f32", 1e-4, random, way)
         check((noisy != array).all(), f"{function.__name__}, {way}: no noise")
         check(np.isfinite(function(noisy)).all(), f"{function.__name__}, {way}: {noisy}")
-    check(set(verdict.WAYS) < set(range(verdict.RUNS)), "every way is that of a run")
+    check(set(tolerance.WAYS) < set(range(tolerance.RUNS)), "every way is that of a run")
 
 
 def test_products_over_nothing(reference):
     """ONNX Runtime leaves memory uninitialized: the cases of seed 100192 are zeros each time."""
     for _ in range(4):
-        case = reference.grown([plan.pair(100192)])[0]
-        check(case.steps[0].operator == "MatMul" and case.known(case.steps[0].needs[0]).shape[-1] == 0, described(case))
-        check(not case.known(case.steps[0].outputs[0][0]).array.any(), "a product over nothing is zero")
+        case = reference.completed([plan.pair(100192)])[0]
+        check(case.steps[0].operator == "MatMul" and case.value_named(case.steps[0].needs[0]).shape[-1] == 0, described(case))
+        check(not case.value_named(case.steps[0].outputs[0][0]).array.any(), "a product over nothing is zero")
 
 
-@pytest.mark.parametrize("path", fixed.cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", stored_cases.cases(), ids=lambda path: path.stem)
 def test_interpreter_keeps_what_was_found(path):
     """A case of found/."""
-    arrays, wanted, bounds = fixed.load(path)
-    outputs = second.run(fixed.model_of(path), arrays)
+    arrays, wanted, bounds = stored_cases.load(path)
+    outputs = interpreter_oracle.run(stored_cases.model_of(path), arrays)
     check_equal(sorted(outputs), sorted(wanted), "outputs")
     for name, right in wanted.items():
-        difference = verdict.distance(outputs[name], right)
+        difference = tolerance.distance(outputs[name], right)
         check(not difference.what and difference.share <= bounds[name],
-              f"{fixed.text_of(path)}: {name} {difference.what} off by {difference.share:.3g}, bound {bounds[name]:.3g}")
+              f"{stored_cases.text_of(path)}: {name} {difference.what} off by {difference.share:.3g}, bound {bounds[name]:.3g}")
 
 
 def test_rotating_seeds():

@@ -14,7 +14,7 @@ import pytest
 from checks import check
 from e2e.tessera_e2e import BIN
 from fuzz.cases import plan
-from fuzz.cases.drawn import agree
+from fuzz.cases.batch_check import agree
 
 MODELS = {"pairs": 4, "graphs": 3}
 KERNELS = 100  # as built, and with random schedules

@@ -8,7 +8,7 @@ import time
 
 import results
 import steps
-import turns
+import test_groups
 
 
 def parse():
@@ -16,12 +16,12 @@ def parse():
     parser.add_argument("--slow", action="store_true", help="also suites marked slow")
     parser.add_argument("--large", action="store_true", help="also suites marked large: networks at full size")
     parser.add_argument("--lint", action="store_true", help="also clang-tidy, latest changes first")
-    parser.add_argument("--turn", nargs="?", const="drawn", default="", choices=("drawn", *turns.GROUPS),
+    parser.add_argument("--group", nargs="?", const="by-commit", default="", choices=("by-commit", *test_groups.GROUPS),
                         help="also run a group of tests again, rebuilt with a sanitizer or on a host limited to AVX2; "
                              "without a name the commit selects the group")
     parser.add_argument("--avx2", action="store_true", help="all tests as on a host limited to AVX2")
     parser.add_argument("--within", type=float, metavar="MINUTES",
-                        help="the group of --turn and clang-tidy, which run last, use only the time that is left of so many minutes")
+                        help="the group of --group and clang-tidy, which run last, use only the time that is left of so many minutes")
     parser.add_argument("--only", metavar="REGEX", help="only unit tests, lit tests and suites whose name matches")
     parser.add_argument("--no-build", action="store_true", help="test what is built already")
     parser.add_argument("--preset", default="release", help="CMake preset to build and test (default: release)")
@@ -33,11 +33,11 @@ def main():
     options = parse()
     begin = time.monotonic()
     if options.avx2:
-        os.environ.update(turns.avx2_alone())
+        os.environ.update(test_groups.avx2_environment())
     selected = re.compile(options.only).search if options.only else lambda name: True
     sizes = frozenset(size for size in ("slow", "large") if getattr(options, size))
     context = steps.Context(preset=options.preset, jobs=options.jobs, sizes=sizes, selected=selected,
-                            turn=options.turn, until=begin + 60 * options.within if options.within else None)
+                            group=options.group, until=begin + 60 * options.within if options.within else None)
     plan = [steps.lint_packages] if options.lint else []
     if not options.no_build:
         plan += [steps.configure, steps.build]
@@ -46,8 +46,8 @@ def main():
     if options.lint:
         plan.append(steps.lint_plugin)
     plan += [steps.unit_tests, steps.lit_tests, steps.suites]
-    if options.turn:
-        plan.append(turns.turn_tests)
+    if options.group:
+        plan.append(test_groups.group_tests)
     if options.lint:
         plan.append(steps.lint)
 

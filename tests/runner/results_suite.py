@@ -11,7 +11,7 @@ import time
 
 import results
 import steps
-import turns
+import test_groups
 from checks import check, check_equal
 from process import run_logged
 
@@ -119,7 +119,7 @@ def test_nothing_survives():
 
 
 @contextlib.contextmanager
-def turn_of(cmake, ctest, seconds, within=None, preset="pretended"):
+def group_run(cmake, ctest, seconds, within=None, preset="pretended"):
     """Runs a group with these scripts as its tools; returns its result. `within`: seconds left of the run."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -130,19 +130,19 @@ def turn_of(cmake, ctest, seconds, within=None, preset="pretended"):
         class Context(steps.Context):
             logs = folder
 
-        before = os.environ["PATH"], turns.GROUPS, turns.TURN_S
+        before = os.environ["PATH"], test_groups.GROUPS, test_groups.GROUP_SECONDS
         os.environ["PATH"] = f"{name}:{before[0]}"
-        turns.GROUPS, turns.TURN_S = {"some": turns.Group(preset, ("a_test",))}, seconds
+        test_groups.GROUPS, test_groups.GROUP_SECONDS = {"some": test_groups.Group(preset, ("a_test",))}, seconds
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 until = None if within is None else time.monotonic() + within
-                result = turns.turn_tests(Context("pretended", 1, frozenset(), lambda _: True, "drawn", until))
+                result = test_groups.group_tests(Context("pretended", 1, frozenset(), lambda _: True, "by-commit", until))
             yield result
         finally:
-            os.environ["PATH"], turns.GROUPS, turns.TURN_S = before
+            os.environ["PATH"], test_groups.GROUPS, test_groups.GROUP_SECONDS = before
 
 
-def test_a_turn_that_ran_out_of_time_fails_nothing():
+def test_a_group_that_ran_out_of_time_fails_nothing():
     report = """while [ "$1" != --output-junit ]; do shift; done
                 echo '<testsuite><testcase name="a_test" status="STATUS"/></testsuite>' > "$2" """
     builds_for_ever, builds_not = ('[ "$1" = --build ] && %s; exit 0' % end for end in ("exec sleep 100", "exit 1"))
@@ -156,30 +156,30 @@ def test_a_turn_that_ran_out_of_time_fails_nothing():
             (100, "exit 0", report.replace("STATUS", "fail"), 1),
             (100, "exit 0", report.replace("STATUS", "run"), 0)):
         late = [f"some: no time was left of {seconds} s"] if seconds == 1 else []
-        with turn_of(cmake, ctest, seconds) as result:
+        with group_run(cmake, ctest, seconds) as result:
             check_equal((result.failed, [each.name for each in result.reports]), (failed, late), f"cmake: {cmake}; ctest: {ctest}")
             check_equal(len(result.failures), failed, "failures")
 
 
-def test_a_turn_takes_what_the_run_has_left():
+def test_a_group_takes_what_the_run_has_left():
     for seconds, within, left in ((100, 1, 1), (1, 100, 1), (100, -5, 0)):
-        with turn_of("exec sleep 100", "exit 0", seconds, within) as result:
+        with group_run("exec sleep 100", "exit 0", seconds, within) as result:
             check_equal((result.failed, [each.name for each in result.reports]), (0, [f"some: no time was left of {left} s"]),
-                        f"{seconds} s of a turn, {within} s of the run")
+                        f"{seconds} s of a group, {within} s of the run")
 
 
-def test_a_limited_turn_builds_nothing_and_hides_what_the_host_has():
+def test_an_avx2_group_builds_nothing_and_hides_other_features():
     ctest = """while [ "$1" != --output-junit ]; do shift; done
                case ",$TESSERA_HOST_FEATURES," in *avx512*) exit 1;; *,avx2,*) status=run;; *) status=fail;; esac
                echo "<testsuite><testcase name='a_test' status='$status'/></testsuite>" > "$2" """
-    with turn_of("exit 1", ctest, 100, preset="") as result:
+    with group_run("exit 1", ctest, 100, preset="") as result:
         check_equal((counts(result), result.failures), ((1, 0, 0), []), "a group limited to AVX2")
-    with turn_of("exit 1", "exec sleep 100", 1, preset="") as result:
+    with group_run("exit 1", "exec sleep 100", 1, preset="") as result:
         check_equal((result.failed, len(result.reports)), (0, 1), "one that had no time")
 
 
-def test_every_turn_names_what_there_is():
-    for name, group in turns.GROUPS.items():
+def test_every_group_names_existing_tests():
+    for name, group in test_groups.GROUPS.items():
         check(group.tests or group.suites, f"{name} is empty")
         for suite in group.suites:
             check(steps.suite_path(suite).exists(), f"{name}: there is no suite {suite}")

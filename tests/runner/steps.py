@@ -24,7 +24,7 @@ class Context:
     jobs: int
     sizes: frozenset  # of suites that run in addition to the plain ones: slow, large
     selected: Callable[[str], bool]  # whether --only selects a name
-    turn: str = ""  # one of turns.GROUPS, or drawn
+    group: str = ""  # one of test_groups.GROUPS, or "by-commit"
     until: float | None = None  # monotonic time after which optional work is left out; None: no limit
 
     @property

@@ -63,7 +63,7 @@ class Step:
         read = [name for node in self.nodes for name in node.input] + self.outer
         return list(dict.fromkeys(name for name in read if name and name not in made))
 
-    def widened(self, values):
+    def in_i64(self, values):
         """Names with the type of the results or of the first operand, which are computed in i64 together."""
         kinds = {kind for _, kind in self.outputs} | {values[self.needs[0]].type}
         return {name for name in self.needs if values[name].type in kinds and values[name].type not in ("bool", "i64")}
@@ -113,7 +113,7 @@ class Case(Draw):
         middle = [value for value in made if value.name in self._read]
         return ends + (middle[:1] if self.seed % 3 == 0 else [])
 
-    def known(self, name):
+    def value_named(self, name):
         """The value of this name: computed, constant or input."""
         return next(v for v in (*self.values, *self.constants.values(), *self.inputs.values()) if v.name == name)
 
@@ -135,7 +135,7 @@ class Case(Draw):
     def _take(self, step, arrays):
         self.steps.append(step)
         self._read.update(step.reads)
-        bounded = step.operator in DATA_DECIDE or any(self.known(name).bounded for name in step.reads)
+        bounded = step.operator in DATA_DECIDE or any(self.value_named(name).bounded for name in step.reads)
         for (name, kind), array in zip(step.outputs, arrays):
             self.values.append(Value(name, kind, types.stored(kind, array), step.exact, bounded))
 

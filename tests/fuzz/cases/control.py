@@ -8,7 +8,7 @@ from fuzz.cases.types import PROTO
 
 NUMBERS = ("f32", "f32", "f32", "f64", "i32", "i64")
 BODIES = ("Add", "Sub", "Mul", "Max", "Min")
-BODIES_OF_64_BITS = BODIES[:3]  # ONNX Runtime computes max and min of these types wrong (third.stands_in)
+BODIES_OF_64_BITS = BODIES[:3]  # ONNX Runtime computes max and min of these types wrong (numpy_oracle.replaces_onnxruntime)
 
 
 def info(name, kind, shape):

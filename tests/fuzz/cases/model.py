@@ -39,7 +39,7 @@ def of_cases(cases, names=()):
             inputs.append(info(name, "f32" if value.type == "bf16" else value.type, value.shape))
         initializers += [tensor(value.name, value.type, value.array) for value in case.constants.values()]
         nodes += [node.proto for node in case.nodes]
-        for value in [case.known(name) for name in sorted(names)] or case.results:
+        for value in [case.value_named(name) for name in sorted(names)] or case.results:
             name = value.name
             if value.type == "bf16":
                 name = f"{name}_f32"
@@ -62,7 +62,7 @@ def _widened(node, wide):
 HALVES_AS_F32 = {types.PROTO["f16"]: types.PROTO["f32"], types.PROTO["bf16"]: types.PROTO["f32"]}
 
 
-def widened(kind, integers):
+def in_i64(kind, integers):
     """The type in which the oracle computes: f32 for 16-bit floats, and i64 for integers if requested."""
     if kind in types.HALVES:
         return "f32"
@@ -73,7 +73,7 @@ def widened(kind, integers):
 ROUND = frozenset(("Add", "Sub", "Mul", "Div", "Tanh", "Sigmoid", "Exp", "Log", "Sqrt", "Reciprocal"))
 
 
-def shaken(nodes, kinds, noise, keep=()):
+def with_rounding_noise(nodes, kinds, noise, keep=()):
     """The nodes, with a factor after each one that rounds, in bodies too: `noise(kind)` is a number near 1. `kinds`:
     name -> type of a result, or the one type of all arithmetic (in bodies). `keep`: results that get no factor."""
     made = []
@@ -82,13 +82,13 @@ def shaken(nodes, kinds, noise, keep=()):
         kind = kinds if isinstance(kinds, str) else kinds[node.output[0]]
         for attribute in node.attribute:
             if attribute.type == AttributeProto.GRAPH:
-                body = shaken(attribute.g.node, kind, noise)
+                body = with_rounding_noise(attribute.g.node, kind, noise)
                 del attribute.g.node[:]
                 attribute.g.node.extend(body)
         made.append(node)
         if node.op_type not in ROUND or not types.is_float(kind) or node.output[0] in keep:
             continue
-        name, kind = node.output[0], widened(kind, False)
+        name, kind = node.output[0], in_i64(kind, False)
         node.output[0], factor = f"{name}_exactly", f"{name}_factor"
         made.append(helper.make_node("Constant", [], [factor], name=factor, value=tensor(factor, kind, noise(kind))))
         made.append(helper.make_node("Mul", [node.output[0], factor], [name], name=f"{name}_shaken"))
@@ -97,17 +97,17 @@ def shaken(nodes, kinds, noise, keep=()):
 
 def of_steps(steps, values, opset, integers=False, noise=None):
     """(model, arrays) that compute the outputs of independent steps. `values`: name -> Value. `noise`: perturbs values
-    within steps (see `shaken`)."""
+    within steps (see `with_rounding_noise`)."""
     nodes, inputs, outputs, initializers, arrays = [], {}, [], {}, {}
     for step, constants in steps:
         own = [_widened(node.proto, HALVES_AS_F32) for node in step.nodes]
         if noise:
             kinds = {name: kind for node in step.nodes for name, kind in zip(node.output, node.kinds)}
-            own = shaken(own, kinds, noise, {name for name, _ in step.outputs})
+            own = with_rounding_noise(own, kinds, noise, {name for name, _ in step.outputs})
         nodes += own
         for name in step.needs:
             value = values[name]
-            kind = widened(value.type, integers and name in step.widened(values))
+            kind = in_i64(value.type, integers and name in step.in_i64(values))
             array = value.array.astype(types.ARRAYS[kind])
             if name in constants:
                 initializers[name] = tensor(name, kind, array)

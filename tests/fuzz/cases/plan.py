@@ -49,7 +49,7 @@ KINDS = {"pairs": (pair, BATCH), "graphs": (graph, GRAPHS)}
 
 
 def batches(kind, first, count):
-    """(number, cases not yet grown) of the seeds [first, first + count), split at model boundaries."""
+    """(number, cases not yet completed) of the seeds [first, first + count), split at model boundaries."""
     make, size = KINDS[kind]
     for number in range(first // size, (first + count - 1) // size + 1):
         yield number, [make(seed) for seed in range(max(first, number * size), min(first + count, (number + 1) * size))]

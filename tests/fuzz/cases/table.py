@@ -7,7 +7,7 @@ from typing import Callable
 
 
 FAMILIES = ("elementwise", "activations", "views", "selection", "scattering", "reductions", "normalizations", "products",
-            "windows", "sampling", "quantized", "recurrent", "signals", "sequences", "control", "making")
+            "windows", "sampling", "quantized", "recurrent", "signals", "sequences", "control", "tensor_creation")
 NEWEST = 99
 
 

@@ -11,7 +11,7 @@ CODE = re.compile(r"^code \{.*?^\}", re.DOTALL | re.MULTILINE)
 FEATURE = re.compile(r'features: "((?:avx|amx|sse4a)[^"]*)"')
 
 
-def lacking(text, flags):
+def missing_instructions(text, flags):
     """Vector instructions of a target description that no CPU flag implies, or that the host is declared to lack."""
     known = {flag.replace("_", "") for flag in flags}
     limit = os.environ.get("TESSERA_HOST_FEATURES")
@@ -19,7 +19,7 @@ def lacking(text, flags):
             if name.replace("-", "").replace(".", "") not in known or (limit and name not in limit.split(","))]
 
 
-def here(folder):
+def runnable(folder):
     """Values of --target. Writes descriptions of stand-ins to `folder`."""
     info = pathlib.Path("/proc/cpuinfo").read_text(errors="replace")
     found = re.search(r"^flags\s*:(.*)$", info, re.MULTILINE)
@@ -28,9 +28,9 @@ def here(folder):
     spare = CODE.search((BUILTIN / "x86-64-v3.textproto").read_text()).group(0)
     for path in sorted(BUILTIN.glob("*.textproto")):
         text = path.read_text()
-        if "family: X86_64" not in text or lacking(spare, flags):
+        if "family: X86_64" not in text or missing_instructions(spare, flags):
             continue
-        if not lacking(text, flags):
+        if not missing_instructions(text, flags):
             targets.append(path.stem)
             continue
         name = f"{path.stem}-stand-in"

@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 
 from e2e.tessera_e2e import save_npz
-from fuzz.cases import model, opinions, second, verdict
+from fuzz.cases import model, disagreement, interpreter_oracle, tolerance
 
 PATIENCE_S = 600
 UNSUPPORTED = 4  # exit code: a model that is rejected with a reason
-FAULTS_OF_OTHERS = frozenset(("refused", "oracle"))  # kinds of findings that are no fault of compiler or interpreter
+NOT_OUR_FAULTS = frozenset(("refused", "oracle"))  # kinds of findings that are no fault of compiler or interpreter
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Finding:
 def described(case):
     """The steps of a case on one line."""
     return f"seed {case.seed} opset {case.opset} " + " -> ".join(
-        f"{step.operator}({', '.join(shown(case.known(name)) for name in step.needs[:3])})" for step in case.steps)
+        f"{step.operator}({', '.join(shown(case.value_named(name)) for name in step.needs[:3])})" for step in case.steps)
 
 
 def shown(value):
@@ -112,7 +112,7 @@ class Trial:
             file.unlink()
         wanted.rmdir()
         names = {value.name: name for name, value in results.items()}
-        for case, interpreted in zip(cases, second.of_cases(cases)):
+        for case, interpreted in zip(cases, interpreter_oracle.of_cases(cases)):
             self._judged(case, {value.name: found.get(names[value.name]) for value in case.results}, interpreted, outcome)
 
     def _judged(self, case, found, interpreted, outcome):
@@ -132,20 +132,20 @@ class Trial:
             return
         of_second = [difference for difference in self._held(case, interpreted)[0] if difference.wrong]
         if wrong or of_second:
-            kind, who = opinions.of(case, found, interpreted, bool(wrong), bool(of_second))
+            kind, who = disagreement.of(case, found, interpreted, bool(wrong), bool(of_second))
             outcome.findings.append(Finding(case, kind, f"{described_all(case, wrong or of_second)}; {who}"))
 
     def _held(self, case, found):
         """([Difference] of the results from the first oracle's, whether conditioning excuses all of them)."""
-        differences = [verdict.compared(case, value, found[value.name]) for value in case.results]
+        differences = [tolerance.compared(case, value, found[value.name]) for value in case.results]
         wrong = [difference for difference in differences if difference.wrong]
         if wrong:
-            runs = verdict.noisy_runs(case, self.reference)
+            runs = tolerance.noisy_runs(case, self.reference)
             for difference in wrong:
-                verdict.excuse(difference, case.known(difference.name), found[difference.name], runs)
+                tolerance.excuse(difference, case.value_named(difference.name), found[difference.name], runs)
         return differences, bool(wrong) and not any(difference.wrong for difference in wrong)
 
 
 def described_all(case, differences):
-    return "; ".join(f"{d.name} {d.type}{list(case.known(d.name).shape)} {d.what} off by {d.share:.3g} of the largest "
+    return "; ".join(f"{d.name} {d.type}{list(case.value_named(d.name).shape)} {d.what} off by {d.share:.3g} of the largest "
                      f"magnitude, bound {d.bound:.3g}" for d in differences)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fuzz.cases.table import operator
-from fuzz.cases.third import windows_of
+from fuzz.cases.numpy_oracle import windows_of
 from fuzz.cases.types import FLOATS
 
 IMAGES = (3, 4, 4, 4, 5)

@@ -29,7 +29,7 @@ def _matmul_integer(a, b, a_zero=None, b_zero=None):
 
 
 def _qlinear_matmul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
-    """Over nothing: the zero point. For anything else the order of rounding decides, so there is no opinion."""
+    """Over nothing: the zero point. For anything else the order of rounding decides, so there is no formula."""
     if a.shape[-1]:
         return None
     return np.broadcast_to(y_zero.reshape(()), np.matmul(a, b).shape) if y_zero.size == 1 else None
@@ -357,7 +357,7 @@ def _roi_align(x, rois, images, mode="avg", output_height=1, output_width=1, sam
     return pooled
 
 
-# operator -> function of its inputs and attributes. A result of None means no opinion.
+# operator -> function of its inputs and attributes. None: no formula for these values.
 FORMULAS = {
     "MatMul": np.matmul,
     "Gemm": _gemm,
@@ -422,7 +422,7 @@ def _folded(function, arrays):
     return result
 
 
-def opinion(step, values):
+def formula_result(step, values):
     """The arrays of a step of one operator on these values (name -> Value); None without a formula. Floats are computed
     in f64 and rounded once."""
     if len(step.nodes) != 1 or step.nodes[0].op_type not in FORMULAS:
@@ -449,7 +449,7 @@ def opinion(step, values):
     return [types.stored(kind, array) for (_, kind), array in zip(step.outputs, results)]
 
 
-def stands_in(step, values):
+def replaces_onnxruntime(step, values):
     """Whether ONNX Runtime is known to compute this wrong or less precisely (clients/docs/design/fuzzing.md).
 
     Wrong: products over nothing; integer sums and products that saturate; remainders, max and min of 64 bits; LSTM with

@@ -3,7 +3,7 @@
 import dataclasses
 
 from fuzz.cases import model, plan, targets
-from fuzz.cases.trial import FAULTS_OF_OTHERS, Trial, described
+from fuzz.cases.trial import NOT_OUR_FAULTS, Trial, described
 from checks import check
 
 
@@ -12,7 +12,7 @@ def shortest(trial, reference, kind, finding):
     make, _ = plan.KINDS[kind]
     seed = plan.seed_of(kind, finding.case)
     for steps in range(1, len(finding.case.steps)):
-        again = trial.run(reference.grown([make(seed, steps)])).findings
+        again = trial.run(reference.completed([make(seed, steps)])).findings
         if any(each.kind == finding.kind for each in again):
             return again[0]
     return finding
@@ -33,13 +33,13 @@ def verified(trial, finding):
 def agree(service, reference, kind, cases, target, patience=None, builder=None):
     """Raises unless all cases of the model are right. Prints errors, and for each finding the command that repeats it.
     `builder`: compiles in place of the service."""
-    cases = reference.grown(cases)
+    cases = reference.completed(cases)
     trial = Trial(service, reference, target, builder=builder, **({"patience": patience} if patience else {}))
     outcome = trial.run(cases)
     worst = ", ".join(f"{name} {error:.2g} ({outcome.largest[name]:.0%} of its bound)"
                       for name, error in sorted(outcome.errors.items()))
     print(f"   {outcome.compared} cases for {targets.name_of(target)}, {outcome.excused} by conditioning; largest errors: {worst}")
-    wrong, told = [finding for finding in outcome.findings if finding.kind not in FAULTS_OF_OTHERS], []
+    wrong, told = [finding for finding in outcome.findings if finding.kind not in NOT_OUR_FAULTS], []
     for finding in wrong:
         seed = plan.seed_of(kind, finding.case)
         finding = verified(trial, shortest(trial, reference, kind, finding))

@@ -61,7 +61,7 @@ def compiled(service, spec, *flags, target="host"):
     return service.compile(model, None, *shapes, *flags, target=target, timeout=1800).artifact
 
 
-def times_as_fast(service, before, after, rounds, threads=1):
+def speedup(service, before, after, rounds, threads=1):
     """Speed of `after` relative to `before`, and the noise; runs alternate on as many cores as threads."""
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
     done = subprocess.run(["taskset", "--cpu-list", cores, BIN / "tessera", "compare", before, after, "--json", "--rounds",

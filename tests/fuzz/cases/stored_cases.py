@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from e2e.tessera_e2e import save_npz
-from fuzz.cases import model, verdict
+from fuzz.cases import model, tolerance
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "found"
 
@@ -22,7 +22,7 @@ def save(case, folder, name):
     kept = {f"in/{key}": array for key, array in arrays.items()}
     for key, value in results.items():
         kept[f"out/{key}"] = value.array
-        kept[f"bound/{key}"] = np.asarray(verdict.bound_of(case, value))
+        kept[f"bound/{key}"] = np.asarray(tolerance.bound_of(case, value))
     save_npz(folder / f"{name}.npz", kept)
 
 

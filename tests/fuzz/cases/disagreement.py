@@ -1,6 +1,6 @@
 """Which oracles disagree: compiled code, interpreter, ONNX Runtime, and NumPy if it has a formula for the operator."""
 
-from fuzz.cases import second, third, verdict
+from fuzz.cases import interpreter_oracle, numpy_oracle, tolerance
 
 
 def of(case, found, interpreted, code_differs, interpreter_differs):
@@ -28,20 +28,20 @@ def of(case, found, interpreted, code_differs, interpreter_differs):
 def _third(case):
     """(side that NumPy agrees with at the first step where the two oracles differ, that step)."""
     try:
-        step, own = second.first_difference(case)
-    except second.NotInterpreted:
+        step, own = interpreter_oracle.first_difference(case)
+    except interpreter_oracle.NotInterpreted:
         return None, None
     if step is None:
         return None, None
-    arrays = third.opinion(step, {name: case.known(name) for name in step.needs})
+    arrays = numpy_oracle.formula_result(step, {name: case.value_named(name) for name in step.needs})
     if arrays is None:
         return None, step
-    values = [case.known(name) for name, _ in step.outputs]
+    values = [case.value_named(name) for name, _ in step.outputs]
     first = all(_near(case, value, value.array, array) for value, array in zip(values, arrays))
     other = all(_near(case, value, mine, array) for value, mine, array in zip(values, own, arrays))
     return {(True, True): "both", (True, False): "first", (False, True): "second", (False, False): "neither"}[first, other], step
 
 
 def _near(case, value, found, wanted):
-    difference = verdict.distance(found, wanted)
-    return not difference.what and difference.share <= verdict.bound_of(case, value)
+    difference = tolerance.distance(found, wanted)
+    return not difference.what and difference.share <= tolerance.bound_of(case, value)

@@ -7,7 +7,7 @@ import tempfile
 import numpy as np
 
 from e2e.tessera_e2e import BIN
-from fuzz.cases import model, types, verdict
+from fuzz.cases import model, types, tolerance
 
 PATIENCE_S = 300
 
@@ -68,6 +68,6 @@ def first_difference(case):
     answers = {value.name: found[name] for name, value in results.items()}
     for step in case.steps:
         own = [answers[name] for name, _ in step.outputs]
-        if any(verdict.compared(case, case.known(name), array).wrong for (name, _), array in zip(step.outputs, own)):
+        if any(tolerance.compared(case, case.value_named(name), array).wrong for (name, _), array in zip(step.outputs, own)):
             return step, own
     return None, None

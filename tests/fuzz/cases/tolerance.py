@@ -19,7 +19,7 @@ import numpy as np
 
 from fuzz.cases import types
 from fuzz.cases.case import Value
-from fuzz.cases.reference import with_noise
+from fuzz.cases.onnxruntime_oracle import with_noise
 
 RUNS = 8  # with noise
 WAYS = {0: "settled", 1: "upwards", 2: "inwards"}  # direction of a run's noise; random in the other runs
@@ -51,7 +51,7 @@ def bound_of(case, value):
     for step in case.steps:
         ulps += 8 + 2 * np.sqrt(step.reduced) + (WINOGRAD if step.operator == "Conv" else 0)
         for name in step.needs + [name for name, _ in step.outputs]:
-            kind = case.known(name).type
+            kind = case.value_named(name).type
             if types.is_float(kind) and types.ULP[kind] > types.ULP[coarsest]:
                 coarsest = kind
         if any(name == value.name for name, _ in step.outputs):
@@ -102,11 +102,11 @@ def compared(case, value, found):
 def summands_with_noise(case, step, overlaid, random):
     """Operands of a rounded sum, each element with noise of as many ulps as a rounding within a step. Another summation
     order moves the result by little relative to the terms; if terms cancel, the result's own size does not show that."""
-    if step.reduced <= 1 or all(case.known(name).exact for name, kind in step.outputs if types.is_float(kind)):
+    if step.reduced <= 1 or all(case.value_named(name).exact for name, kind in step.outputs if types.is_float(kind)):
         return {}
     noisy = {}
     for name in step.needs:
-        value = overlaid.get(name, case.known(name))
+        value = overlaid.get(name, case.value_named(name))
         if types.is_float(value.type):
             factor = 1 + WITHIN * types.ULP[value.type] * random.uniform(-1, 1, size=value.array.shape)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -127,7 +127,7 @@ def noisy_runs(case, reference, seed=0):
             if arrays is None:
                 break
             for (name, kind), array in zip(step.outputs, arrays):
-                value = case.known(name)
+                value = case.value_named(name)
                 array = types.stored(kind, array)
                 if types.is_float(kind) and not value.exact:
                     array = with_noise(array, kind, max(bound_of(case, value), 0.5 * types.ULP[kind]), random,

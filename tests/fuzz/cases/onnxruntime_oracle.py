@@ -11,7 +11,7 @@ import tempfile
 
 import numpy as np
 
-from fuzz.cases import model, third, types
+from fuzz.cases import model, numpy_oracle, types
 from oracle.oracle import Oracle, OracleError
 
 LACKING = ("Could not find an implementation", "NOT_IMPLEMENTED", "Type Error", "tensor(")
@@ -49,7 +49,7 @@ class Reference:
                 self._oracle = Oracle()
             raise OracleError(str(error)) from None
 
-    def grown(self, cases):
+    def completed(self, cases):
         """Grows all cases to their ends."""
         waiting = [(case, case.grow()) for case in cases]
         waiting = [(case, growing, step) for case, growing in waiting if (step := next(growing, None)) is not None]
@@ -66,16 +66,16 @@ class Reference:
 
     def evaluated(self, steps, overlaid=None, noise=None):
         """For each (case, step): its arrays, or None if it is rejected. `overlaid`: replacements for values; `noise`:
-        perturbation within steps (model.shaken)."""
+        perturbation within steps (model.with_rounding_noise)."""
         with_values = []
         for case, step in steps:
-            values = {name: case.known(name) for name in step.needs}
+            values = {name: case.value_named(name) for name in step.needs}
             if overlaid:
                 values = {name: overlaid.get(name, value) for name, value in values.items()}
             with_values.append((case, step, values, self._signature(case, step, values)))
         answers = {}
         for i, (_, step, values, _) in enumerate(with_values):
-            if third.stands_in(step, values) and (arrays := third.opinion(step, values)):
+            if numpy_oracle.replaces_onnxruntime(step, values) and (arrays := numpy_oracle.formula_result(step, values)):
                 answers[i] = arrays
         usual = [i for i, each in enumerate(with_values) if i not in answers and each[3] not in self._lacking]
         by_opset = collections.defaultdict(list)

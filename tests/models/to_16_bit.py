@@ -20,7 +20,7 @@ def half_tensor(array, kind, name):
     return helper.make_tensor(name, TensorProto.BFLOAT16, array.shape, rounded.tobytes(), raw=True)
 
 
-def halve(model, kind):
+def convert(model, kind):
     """A copy of `model` that computes in `kind`, "f16" or "bf16"."""
     model = onnx.ModelProto.FromString(model.SerializeToString())
     graph, half = model.graph, KINDS[kind]

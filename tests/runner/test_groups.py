@@ -18,7 +18,7 @@ class Group:
 
 
 # On a host limited to AVX2: tests that generate code for this host and run it.
-LIMITED = {
+AVX2_GROUPS = {
     "avx2-kernels": Group("", (
         "codegen_chips_test", "codegen_contraction_test", "codegen_grouped_product_test", "codegen_loops_test",
         "codegen_masked_keys_test", "codegen_math_limits_test", "codegen_math_test", "codegen_nested_blocks_test",
@@ -31,7 +31,7 @@ LIMITED = {
     "avx2-networks": Group("", (), ("e2e/chains", "e2e/random_chains", "e2e/random_graphs", "e2e/verify", "e2e/variants")),
 }
 
-# No sanitizer group links MLIR or the server's services, which take longer to build than TURN_S. Task processes limit
+# No sanitizer group links MLIR or the server's services, which take longer to build than GROUP_SECONDS. Task processes limit
 # their address space, which shadow memory exceeds, so their tests are left out.
 GROUPS = {
     "storage": Group("asan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "backup_test", "store_fault_test")),
@@ -42,19 +42,19 @@ GROUPS = {
                               "watch_versions_test", "job_timeline_test", "storage_filter_test", "storage_filter_fuzz",
                               "operator_list_test", "page_token_fuzz")),
     "decisions": Group("asan", ("schedule_text_test", "schedule_pins_test", "target_test", "host_test",
-                                "cuts_test", "movement_test", "block_planner_test", "chain_decision_test", "slice_plan_test",
+                                "grid_bounds_test", "movement_test", "block_planner_test", "chain_decision_test", "slice_plan_test",
                                 "region_planner_test", "fusion_profit_test", "cache_simulator_test", "intrinsic_test",
                                 "plan_view_test", "zip_writer_test", "module_check_test",
                                 "artifact_signature_test", "signature_fuzz", "worker_team_test", "grid_part_test")),
     "searches": Group("asan", ("search_test", "simulator_test")),
     "threads": Group("tsan", ("sqlite_store_test", "memory_store_test", "blob_store_test", "scheduler_test", "blob_cache_test",
                               "cancellation_test", "worker_test")),
-    **LIMITED,
+    **AVX2_GROUPS,
 }
-TURN_S = 480  # seconds for a group's build and tests
+GROUP_SECONDS = 480  # seconds for a group's build and tests
 
 
-def group_in_turn():
+def group_of_commit():
     """The name of the group that this commit selects."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=steps.ROOT, capture_output=True, text=True, check=True).stdout
     return sorted(GROUPS)[int(commit[:12], 16) % len(GROUPS)]
@@ -69,29 +69,29 @@ SANITIZER_OPTIONS = {
 }
 
 
-def avx2_alone():
+def avx2_environment():
     """Environment that limits this host's description to x86-64 with AVX2; empty on other hosts."""
     level = (steps.ROOT / "compiler/target/builtin/x86-64-v3.textproto").read_text()
     return {"TESSERA_HOST_FEATURES": ",".join(re.findall(r'^  features: "(.*)"$', level, re.MULTILINE))}
 
 
-def turn_tests(context):
-    """tests of this commit's turn"""
-    in_turn = context.turn == "drawn"
-    name = group_in_turn() if in_turn else context.turn
+def group_tests(context):
+    """tests of one group"""
+    by_commit = context.group == "by-commit"
+    name = group_of_commit() if by_commit else context.group
     group = GROUPS[name]
     group = dataclasses.replace(group, tests=tuple(filter(context.selected, group.tests)),
                                 suites=tuple(filter(context.selected, group.suites)))
     if not group.tests and not group.suites:
         return results.Result()
     print(f"   {name}: {' '.join(group.tests + group.suites)}", flush=True)
-    turn = _Turn(name, min(time.monotonic() + TURN_S, context.until or float("inf")) if in_turn else None)
-    if turn.left(1) <= 0:
-        return turn.late([])
-    return _sanitized(context, turn, group) if group.preset else _limited(context, turn, group)
+    budget = _GroupBudget(name, min(time.monotonic() + GROUP_SECONDS, context.until or float("inf")) if by_commit else None)
+    if budget.left(1) <= 0:
+        return budget.out_of_time([])
+    return _sanitized(context, budget, group) if group.preset else _run_on_avx2(context, budget, group)
 
 
-class _Turn:
+class _GroupBudget:
     """The time of a group. A group that runs out of time is reported and fails nothing."""
 
     def __init__(self, name, until):
@@ -101,41 +101,41 @@ class _Turn:
         """Seconds for a step that takes at most `most`; zero or less when the time is over."""
         return most if self._until is None else min(most, self._until - time.monotonic())
 
-    def late(self, failures):
-        told = results.Report(f"{self._name}: no time was left of {max(0, self._until - self._begin):.0f} s",
+    def out_of_time(self, failures):
+        report = results.Report(f"{self._name}: no time was left of {max(0, self._until - self._begin):.0f} s",
                               "\n".join(map(str, failures)))
-        print(f"   {told.name}", flush=True)
-        return results.Result(reports=[told])
+        print(f"   {report.name}", flush=True)
+        return results.Result(reports=[report])
 
-    def unless_late(self, result):
-        return self.late(result.failures) if result.failed and self.left(1) <= 0 else result
+    def unless_out_of_time(self, result):
+        return self.out_of_time(result.failures) if result.failed and self.left(1) <= 0 else result
 
     def ctest(self, context, folder, tests, log, env):
         """Unit tests. Test results count, as does a failure that CTest printed before it was stopped."""
         result = steps.ctest(context, folder, tests, log, env, max(1, self.left(3000)))
-        told = (context.logs / f"{log}.xml").exists() or "***" in (context.logs / f"{log}.log").read_text(errors="replace")
-        return result if told else self.unless_late(result)
+        finished = (context.logs / f"{log}.xml").exists() or "***" in (context.logs / f"{log}.log").read_text(errors="replace")
+        return result if finished else self.unless_out_of_time(result)
 
 
-def _sanitized(context, turn, group):
+def _sanitized(context, budget, group):
     """Builds the tests and runs them."""
     folder = steps.ROOT / "build" / group.preset
     for name, command, timeout in (
             ("configure", ["cmake", "--preset", group.preset], 600),
             ("build", ["cmake", "--build", str(folder), "--parallel", str(context.jobs), "--target", *group.tests], 2400)):
-        result = steps.command(context, f"{group.preset}-{name}", command, max(1, turn.left(timeout)))
+        result = steps.command(context, f"{group.preset}-{name}", command, max(1, budget.left(timeout)))
         if result.failed:
-            return turn.unless_late(result)
-    return turn.ctest(context, folder, group.tests, group.preset, SANITIZER_OPTIONS)
+            return budget.unless_out_of_time(result)
+    return budget.ctest(context, folder, group.tests, group.preset, SANITIZER_OPTIONS)
 
 
-def _limited(context, turn, group):
+def _run_on_avx2(context, budget, group):
     """Runs tests and suites as on a host limited to AVX2. A finding of a suite fails, even if the suite was stopped."""
-    total = turn.ctest(context, context.build, group.tests, "avx2-ctest", avx2_alone()) if group.tests else results.Result()
+    total = budget.ctest(context, context.build, group.tests, "avx2-ctest", avx2_environment()) if group.tests else results.Result()
     if group.suites:
-        left = turn.left(3600)
+        left = budget.left(3600)
         if left <= 0:
-            return total + turn.late([])
-        result = steps.pytest(context, group.suites, "avx2-suites", "not large", context.jobs, avx2_alone(), left)
-        total += result if any("::" in each.name for each in result.failures) else turn.unless_late(result)
+            return total + budget.out_of_time([])
+        result = steps.pytest(context, group.suites, "avx2-suites", "not large", context.jobs, avx2_environment(), left)
+        total += result if any("::" in each.name for each in result.failures) else budget.unless_out_of_time(result)
     return total
