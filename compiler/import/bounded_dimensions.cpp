@@ -23,9 +23,9 @@ absl::Status refuseExtent(const Node& node, int input, int64_t dim, const std::s
       {.attribute = absl::StrCat("input ", input),
        .found = absl::StrCat("an extent of up to ", bound, " at dimension ", dim),
        .accepted = "an extent that is known at compile time",
-       .fix = absl::StrCat(
-           "end the model before this node, or make the number of elements constant", inputs.empty() ? "" : ", as ",
-           inputs, inputs.empty() ? "" : " when compiling does",
+       .remedy = absl::StrCat(
+           "end the model before this node, or make the number of elements constant",
+           inputs.empty() ? "" : ", for example by ", inputs,
            "; instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8), or its formula if it has one "
            "(--dim 'total=past + 1')")});
 }
@@ -205,11 +205,11 @@ absl::Status reshapeExtents(Node& n, Emitter& e, std::vector<Tensor>& results, c
     if (wanted && candidates.size() > 1) {  // the bound is 1: only the requested shape tells which one it is
       std::erase_if(candidates, [&](int64_t d) { return (*wanted)[d] != -1; });
     }
-    if (candidates.size() != 1) return refuseExtent(n, 0, dim, "the new shape does not keep it apart");
+    if (candidates.size() != 1) return refuseExtent(n, 0, dim, "the new shape merges it with other dimensions");
     const int64_t to = candidates[0];
     const int64_t size = y.shape[to];
     if (wanted && (*wanted)[to] != -1 && ((*wanted)[to] != 0 || to != dim)) {
-      return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", (*wanted)[to], " there"));
+      return refuseExtent(n, 0, dim, absl::StrCat("the new shape requires ", (*wanted)[to], " there"));
     }
     if (size % bound == 0) {
       // The dimension is merged with those after it, or is the first part of one; the extent then stays dense.

@@ -336,7 +336,7 @@ TEST_F(Bounded, WhatPaddingWouldChangeIsRefused) {
                            setAttribute(node, "axis", int64_t{1});
                            setAttribute(node, "select_last_index", int64_t{1});
                          }},
-                        {"the new shape wants 6 there",
+                        {"the new shape requires 6 there",
                          [](ModelBuilder& b) {
                            b.initializer("s", {2, 6});
                            b.node("Reshape", {"w", "s"}, {"y"}, "bad");

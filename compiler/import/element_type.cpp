@@ -86,9 +86,9 @@ absl::Status elementTypeError(int32_t onnx_type, const std::string& what, const 
                {.attribute = attribute,
                 .found = onnxTypeName(onnx_type),
                 .accepted = "floating point of 4 to 64 bits, integers of 2 to 64 bits, bool",
-                .fix = onnx_type == onnx::TensorProto::STRING
-                           ? "convert text to numbers before the model, and remove that part from the model"
-                           : ""});
+                .remedy = onnx_type == onnx::TensorProto::STRING
+                              ? "convert text to numbers before the model, and remove that part from the model"
+                              : ""});
 }
 
 std::string typeName(v1::DataType type) {
@@ -124,7 +124,7 @@ absl::Status checkShape(std::span<const int64_t> shape, v1::DataType type, const
     return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat(what, " has rank ", shape.size()),
                  {.found = absl::StrCat("rank ", shape.size()),
                   .accepted = absl::StrCat("rank up to ", limits::kRank),
-                  .fix = "merge dimensions"});
+                  .remedy = "merge dimensions"});
   }
   __int128 count = 1;
   bool empty = false;
@@ -145,7 +145,7 @@ absl::Status checkShape(std::span<const int64_t> shape, v1::DataType type, const
                  {.found = shapeText(shape),
                   .accepted = absl::StrCat("up to ", limits::kTensorElements, " elements and ", limits::kTensorBytes,
                                            " bytes in one tensor"),
-                  .fix = "check the model's shapes; reduce the batch"});
+                  .remedy = "check the model's shapes; reduce the batch"});
   }
   return absl::OkStatus();
 }

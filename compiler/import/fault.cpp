@@ -29,7 +29,7 @@ absl::Status fault(v1::Failure::Reason reason, std::string_view message, const E
   failure.set_attribute(printable(details.attribute));
   failure.set_found(printable(details.found));
   failure.set_accepted(cleaned(details.accepted, 2000));
-  failure.set_fix(cleaned(details.fix, 2000));
+  failure.set_fix(cleaned(details.remedy, 2000));
   return failureStatus(failure);
 }
 

@@ -43,9 +43,9 @@ absl::StatusOr<ConstantPtr> GraphImporter::fixedValue(const onnx::ValueInfoProto
   const v1::TensorSpec& spec = given.spec();
   const std::string what = absl::StrCat("the value given for input '", printable(info.name()), "'");
   auto invalid = [&](const std::string& message, const std::string& found, const std::string& accepted,
-                     const std::string& fix = "") {
+                     const std::string& remedy = "") {
     return fault(v1::Failure::INVALID_INPUT, absl::StrCat(what, " ", message),
-                 {.attribute = info.name(), .found = found, .accepted = accepted, .fix = fix});
+                 {.attribute = info.name(), .found = found, .accepted = accepted, .remedy = remedy});
   };
   const auto bytes = static_cast<int64_t>(given.data().size());
   if (!given.has_data() || bytes > limits::kFixedInputBytes) {

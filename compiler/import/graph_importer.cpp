@@ -282,7 +282,7 @@ absl::Status GraphImporter::checkInputs(const Operator& op, const Node& node) co
         {.attribute = absl::StrCat("input ", i),
          .found = typeName(node.in(i).dtype),
          .accepted = typeName(node.in(0).dtype),
-         .fix = "insert a Cast"});
+         .remedy = "insert a Cast"});
   }
   return absl::OkStatus();
 }

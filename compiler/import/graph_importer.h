@@ -81,7 +81,8 @@ class GraphImporter {
   void visitNodes(const onnx::NodeProto& node, int index, const Visitor& visit, std::set<std::string>& entered) const;
   void visitWithSubgraphs(const onnx::NodeProto& node, int index, const std::map<std::string, int64_t>& opsets,
                           const Visitor& visit, std::vector<std::string>& calls) const;
-  /// Returns a failure without reason and message if the operator is not in the table; its fix depends on the domain.
+  /// Returns a failure without reason and message if the operator is not in the table; its remedy depends on the
+  /// domain.
   std::optional<v1::Failure> unsupportedOperator(const NodeVisit& visit) const;
   /// In a check, records the error and returns OK; otherwise returns `status`.
   absl::Status tolerate(absl::Status status);

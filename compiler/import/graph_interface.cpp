@@ -28,7 +28,7 @@ std::string domainOf(const std::string& domain) { return domain == "ai.onnx" ? "
 /// Advice for unsupported operators, by domain.
 struct Remedy {
   const char* domain;
-  const char* fix;
+  const char* text;
 };
 constexpr Remedy kRemedies[] = {
     {kMachineLearning,
@@ -51,7 +51,7 @@ const char* remedyFor(const std::string& domain, const std::string& op) {
            "pixels (height x width x channels), an input of the model";
   const std::string of = op == "ATen" ? "org.pytorch.aten" : domain;
   for (const Remedy& remedy : kRemedies)
-    if (of == remedy.domain) return remedy.fix;
+    if (of == remedy.domain) return remedy.text;
   return "replace the operator, or lower it before export";
 }
 
@@ -76,7 +76,7 @@ absl::StatusOr<std::map<std::string, int64_t>> readImports(const Imports& import
                    {.attribute = "opset_import",
                     .found = absl::StrCat(entry.version()),
                     .accepted = absl::StrCat("versions 1 to ", newest),
-                    .fix = "convert the model with onnx.version_converter"});
+                    .remedy = "convert the model with onnx.version_converter"});
     }
   }
   return versions;
@@ -97,7 +97,7 @@ absl::Status GraphImporter::readOpsets() {
                  {.attribute = "opset_import",
                   .found = "none",
                   .accepted = "the version its operators are meant in",
-                  .fix = "the file may be cut off: compare it with its source"});
+                  .remedy = "the file may be cut off: compare it with its source"});
   }
   opsets_.emplace("", 1);  // models before IR version 3 import nothing and mean version 1
   for (const auto& function : model_->functions()) {
@@ -187,7 +187,7 @@ absl::Status GraphImporter::checkOperators(const onnx::GraphProto& graph) {
                             rest > 0 ? absl::StrCat("; and ", rest, " more") : ""),
                {.found = faults[0].found(),
                 .accepted = "the operators that `tessera ops` lists",
-                .fix = faults[0].fix(),
+                .remedy = faults[0].fix(),
                 .node = faults[0].node(),
                 .op_type = faults[0].op_type()});
 }
@@ -227,8 +227,8 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
                            : info.type().has_optional_type() ? "an optional"
                                                              : "no tensor",
                   .accepted = "tensors",
-                  .fix = sequence ? "export with one tensor input for each element, and build the sequence from them"
-                                  : "export the model once with the input as a tensor, and once without it"});
+                  .remedy = sequence ? "export with one tensor input for each element, and build the sequence from them"
+                                     : "export the model once with the input as a tensor, and once without it"});
   }
   const auto& tensor = info.type().tensor_type();
   const auto dtype = elementType(tensor.elem_type());
@@ -254,7 +254,7 @@ absl::StatusOr<v1::TensorSpec> GraphImporter::inputSpec(const onnx::ValueInfoPro
                  {.attribute = info.name(),
                   .found = declared_text,
                   .accepted = "static shapes",
-                  .fix = bindingHint(inputs, info, dim_params)});
+                  .remedy = bindingHint(inputs, info, dim_params)});
   };
   // Without any shape in the file, only a given one can help.
   if (!tensor.has_shape()) {
@@ -413,13 +413,14 @@ absl::Status GraphImporter::checkOutput(const onnx::ValueInfoProto& output, cons
   }
   if (tensor->unknown) return dependsOnProblem();
   if (tensor->sequence || !(tensor->value || tensor->constant)) {
-    return fault(
-        v1::Failure::UNSUPPORTED_OPERATOR, absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
-        {.attribute = output.name(),
-         .found = tensor->sequence ? "a sequence" : "an empty optional",
-         .accepted = "tensors",
-         .fix = tensor->sequence ? "export with one output for each element, or with their concatenation as the output"
-                                 : "export without this output"});
+    return fault(v1::Failure::UNSUPPORTED_OPERATOR,
+                 absl::StrCat("output '", printable(output.name()), "' is not a tensor"),
+                 {.attribute = output.name(),
+                  .found = tensor->sequence ? "a sequence" : "an empty optional",
+                  .accepted = "tensors",
+                  .remedy = tensor->sequence
+                                ? "export with one output for each element, or with their concatenation as the output"
+                                : "export without this output"});
   }
   // Declared shapes may be stale (a model exported at another batch size); the computed one is used.
   const auto declared = elementType(output.type().tensor_type().elem_type());

@@ -17,7 +17,8 @@ struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< sizes of symbolic dimensions, by input
   std::map<std::string, std::string> external_data;          ///< location -> local file
   std::map<std::string, v1::TensorValue> fixed_inputs = {};  ///< inputs with a known value; ONNX only
-  /// Sizes of symbolic dimensions by name, in all inputs. A negative size, for ONNX only, is a range (ImportedModel).
+  /// Sizes of symbolic dimensions by name, in all inputs. -n, for ONNX only, makes the dimension a range: its size is
+  /// chosen by each run, from 0 to the bound n (ImportedModel::dimensions).
   std::map<std::string, int64_t> dimensions = {};
   bool record_nodes = false;  ///< fills ImportedModel.graph
   /// If only the then_branch of an If can be lowered for the given sizes, and its condition compares an integer input

@@ -188,7 +188,7 @@ absl::StatusOr<ImportedModel> importMlir(mlir::MLIRContext& context, const std::
   if (!options.input_shapes.empty() || !options.dimensions.empty()) {
     return fault(v1::Failure::INVALID_INPUT, "MLIR text has static shapes: there is nothing to bind",
                  {.attribute = options.dimensions.empty() ? "input_shapes" : options.dimensions.begin()->first,
-                  .fix = "leave --shape and --dim out"});
+                  .remedy = "leave --shape and --dim out"});
   }
   FirstError error(context);
   ImportedModel model;

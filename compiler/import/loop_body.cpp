@@ -287,15 +287,16 @@ absl::Status GraphImporter::checkLoopYield(const Node& node, const LoopRequest& 
     }
     if (same) continue;
     return node.unsupported(
-        "an iteration changes the type or size of what it carries to the next",
-        {.attribute = absl::StrCat("value ", k, " that is carried"),
+        "an iteration changes the type or shape of a carried value",
+        {.attribute = absl::StrCat("value ", k, " (carried)"),
          .found = tensor ? absl::StrCat(shapeText(after.shape), " of ", typeName(after.dtype)) : "no tensor",
          .accepted = absl::StrCat(shapeText(before.shape), " of ", typeName(before.dtype), ", as before the loop")});
   }
   for (const Tensor& part : yield.parts) {
     if (part.sequence || (!part.value && !part.constant) || !outside(part)) {
-      return node.unsupported("a result of an iteration has an extent known at run time only, or is no tensor",
-                              {.accepted = "tensors of one shape and type"});
+      return node.unsupported(
+          "a result of an iteration is not a tensor, or has an extent that is known at run time only",
+          {.accepted = "tensors of one shape and type"});
     }
     Shape whole = part.shape;
     whole.insert(whole.begin(), request.most);

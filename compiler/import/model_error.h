@@ -14,7 +14,7 @@ struct ErrorDetails {
   std::string attribute = {};
   std::string found = {};
   std::string accepted = {};
-  std::string fix = {};
+  std::string remedy = {};
   std::string node = {};
   std::string op_type = {};
 };

@@ -75,7 +75,7 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std
     return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("the model file has ", file.bytes.size(), " bytes"),
                  {.found = absl::StrCat(file.bytes.size(), " bytes"),
                   .accepted = absl::StrCat("up to ", limits::kModelBytes, " bytes, protobuf's limit"),
-                  .fix = "store the weights as external data"});
+                  .remedy = "store the weights as external data"});
   }
   // Scans the bytes before protobuf parses them: the limits hold before anything is allocated.
   TESSERA_RETURN_IF_ERROR(scanModel(file.bytes));
@@ -90,7 +90,7 @@ absl::StatusOr<std::shared_ptr<const onnx::ModelProto>> parseModelFile(const std
                                                 static_cast<int>(file.bytes.size()));
   if (!parsed->model->ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
     return fault(v1::Failure::INVALID_MODEL, "the model is not a valid ONNX protobuf",
-                 {.accepted = "a serialized onnx.ModelProto", .fix = "check the file with onnx.checker"});
+                 {.accepted = "a serialized onnx.ModelProto", .remedy = "check the file with onnx.checker"});
   }
   if (parsed->model->has_graph()) {
     onnx::GraphProto& graph = *parsed->model->mutable_graph();
@@ -113,7 +113,7 @@ absl::StatusOr<MappedFile> ExternalData::find(const std::string& location, const
                  {.attribute = tensor,
                   .found = location,
                   .accepted = "a location named in the request's external_data",
-                  .fix = "put that file next to the model, or name it (--external-data LOCATION=FILE)"});
+                  .remedy = "put that file next to the model, or name it (--external-data LOCATION=FILE)"});
   }
   TESSERA_ASSIGN_OR_RETURN(MappedFile mapped, mapFile(file->second, absl::StrCat("external data '", location, "'")));
   return mapped_.emplace(location, std::move(mapped)).first->second;

@@ -75,10 +75,10 @@ absl::StatusOr<int64_t> NamedDimensions::derivedSize(const std::string& name, co
       {.attribute = name,
        .found = size ? absl::StrCat(*size) : "a negative number, a fraction, or a number that is too large",
        .accepted = absl::StrCat("sizes for which it is ", least, " or more"),
-       .fix = absl::StrCat("give other sizes of ",
-                           absl::StrJoin(namesIn(formula), ", ", [](std::string* out, const std::string& each) {
-                             absl::StrAppend(out, printable(each));
-                           }))});
+       .remedy = absl::StrCat("give other sizes of ",
+                              absl::StrJoin(namesIn(formula), ", ", [](std::string* out, const std::string& each) {
+                                absl::StrAppend(out, printable(each));
+                              }))});
 }
 
 absl::StatusOr<int64_t> NamedDimensions::bound(const std::string& name, const DimensionSizes& sizes) const {
@@ -95,7 +95,7 @@ absl::StatusOr<int64_t> NamedDimensions::bound(const std::string& name, const Di
       {.attribute = name,
        .found = absl::StrCat(own < 0 ? "up to " : "", size),
        .accepted = absl::StrCat(ranges ? "up to " : "", greatest),
-       .fix = "leave it out"});
+       .remedy = "leave it out"});
 }
 
 }  // namespace tessera::compiler

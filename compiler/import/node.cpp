@@ -212,13 +212,13 @@ std::string Node::inputsFor(const Tensor& condition, bool wanted) const {
 
 absl::Status Node::dependsOnRunTimeValue(const Tensor& value, const std::string& message, ErrorDetails details) const {
   details.found = "a run-time value";
-  details.fix = "export the model with static shapes, or make the input an initializer";
+  details.remedy = "export the model with static shapes, or make the input an initializer";
   const std::string inputs = fixOf(value);
   if (environment_.examples && environment_.examples(value)) {
     details.found = "a value that follows a range";
-    details.fix = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)";
+    details.remedy = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)";
   } else if (!inputs.empty()) {
-    details.fix = absl::StrCat("fix its value for compilation: ", inputs);
+    details.remedy = absl::StrCat("fix its value for compilation: ", inputs);
   }
   return unsupported(message, std::move(details));
 }
@@ -273,7 +273,7 @@ absl::StatusOr<SizeList> Node::sizes(int index, const std::string& what) const {
                          {.attribute = what,
                           .found = absl::StrCat(size),
                           .accepted = absl::StrCat("0 to ", list.most[i], " at every size of the range"),
-                          .fix = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
+                          .remedy = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
     }
   }
   return list;
@@ -402,14 +402,14 @@ absl::Status Node::checkAllUsed() const {
                          {.attribute = attribute.name(),
                           .found = attribute.name(),
                           .accepted = absl::StrJoin(used_, ", "),
-                          .fix = "remove the attribute if the model does not depend on it"});
+                          .remedy = "remove the attribute if the model does not depend on it"});
     }
     return invalid(
         absl::StrCat("unknown attribute '", printable(attribute.name()), "' in operator set version ", opset()),
         {.attribute = attribute.name(),
          .found = attribute.name(),
          .accepted = absl::StrJoin(used_, ", "),
-         .fix = "remove the attribute if the model does not depend on it"});
+         .remedy = "remove the attribute if the model does not depend on it"});
   }
   return absl::OkStatus();
 }

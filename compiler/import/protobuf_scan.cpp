@@ -108,7 +108,7 @@ class Scanner {
                                     " bytes of tensor elements as variable-length integers"),
                        {.attribute = std::string(field.full_name()),
                         .accepted = absl::StrCat("up to ", limits::kPackedVarintBytes, " bytes"),
-                        .fix = "store tensors in raw_data (onnx.numpy_helper.from_array does)"});
+                        .remedy = "store tensors in raw_data (onnx.numpy_helper.from_array does)"});
         }
     }
     pos_ += size;
@@ -154,14 +154,14 @@ class Scanner {
                  {.attribute = place(),
                   .found = why,
                   .accepted = "a serialized onnx.ModelProto",
-                  .fix = "check the upload with onnx.checker; a truncated download ends like this"});
+                  .remedy = "check the upload with onnx.checker; a truncated download ends like this"});
   }
 
   absl::Status tooMany(const std::string& what, int64_t limit) const {
     return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("the model has more than ", limit, " ", what),
                  {.found = absl::StrCat("more than ", limit, " by byte ", pos_),
                   .accepted = absl::StrCat("up to ", limit, " ", what),
-                  .fix = "split the model, or simplify it before it is exported"});
+                  .remedy = "split the model, or simplify it before it is exported"});
   }
 
   absl::Status tooDeep(const std::string& what, int limit) const {
@@ -169,7 +169,7 @@ class Scanner {
                  {.attribute = place(),
                   .found = absl::StrCat("nesting deeper than ", limit, " at byte ", pos_),
                   .accepted = absl::StrCat("up to ", limit, " ", what),
-                  .fix = "flatten the nested subgraphs"});
+                  .remedy = "flatten the nested subgraphs"});
   }
 
   std::string_view bytes_;
@@ -187,7 +187,7 @@ absl::Status scanModel(std::string_view bytes) {
   if (foreign == nullptr) return status;
   const std::string kind(foreign->kind);
   return fault(v1::Failure::INVALID_MODEL, absl::StrCat("the file is no ONNX model but ", kind),
-               {.found = kind, .accepted = "a serialized onnx.ModelProto", .fix = std::string(foreign->fix)});
+               {.found = kind, .accepted = "a serialized onnx.ModelProto", .remedy = std::string(foreign->remedy)});
 }
 
 }  // namespace tessera::compiler

@@ -51,7 +51,7 @@ absl::StatusOr<ConstantPtr> readSparseTensor(const onnx::SparseTensorProto& prot
                  {.attribute = printable(proto.values().name()),
                   .found = absl::StrCat(whole, " bytes"),
                   .accepted = absl::StrCat(limits::kSparseBytes, " bytes of all sparse tensors together"),
-                  .fix = "store it as a dense initializer"});
+                  .remedy = "store it as a dense initializer"});
   }
   dense_bytes += whole;
   const auto rank = static_cast<int64_t>(shape.size());

@@ -15,13 +15,13 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr size_t kMostOperations = 2000;
+constexpr size_t kMaxOperations = 2000;
 constexpr int64_t kMaxElements = 1024;
-constexpr int64_t kMostNear = 64;       // sizes at each end, over all ranges together
-constexpr int64_t kMostTried = 1024;    // sizes of a range when searching for a common multiple
-constexpr int64_t kLeastMultiples = 4;  // least number of accepted sizes for a multiple
-constexpr int64_t kSteps = 1 << 16;     // scalar operations for one example
-constexpr int64_t kMostAlike = 256;     // operations compared before two extents count as different
+constexpr int64_t kMaxNear = 64;      // sizes at each end, over all ranges together
+constexpr int64_t kMaxTried = 1024;   // sizes of a range when searching for a common multiple
+constexpr int64_t kMinMultiples = 4;  // least number of accepted sizes for a multiple
+constexpr int64_t kSteps = 1 << 16;   // scalar operations for one example
+constexpr int64_t kMaxAlike = 256;    // operations compared before two extents count as different
 
 /// Whether a block is @main or a loop body, and not a region of an operation inside.
 bool isFunction(mlir::Block* block) { return mlir::isa_and_nonnull<mlir::func::FuncOp>(block->getParentOp()); }
@@ -48,7 +48,7 @@ std::vector<std::vector<int64_t>> ShapeValueAnalysis::examples(const Ranges& ran
   std::vector<std::vector<int64_t>> examples = {greatest};
   // Covers every remainder modulo usual numbers of heads and block sizes, at both ends of a range.
   const auto count = static_cast<int64_t>(ranges.size());
-  const int64_t near = std::clamp<int64_t>(kMostNear / std::max<int64_t>(count, 1), 2, 16);
+  const int64_t near = std::clamp<int64_t>(kMaxNear / std::max<int64_t>(count, 1), 2, 16);
   for (int64_t r = 0; r < count; ++r) {
     const int64_t unit = ranges[r].multiple, most = ranges[r].most / unit;
     std::set<int64_t> sizes = {ranges[r].least, most / 3, most / 2, most / 2 + 1};
@@ -113,7 +113,7 @@ std::optional<std::vector<ConstantPtr>> ShapeValueAnalysis::evaluated(
   auto shape = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
   // Larger values are data rather than shapes, and evaluating them for all examples would be slow.
   if (!shape || !shape.hasStaticShape() || shape.getNumElements() > kMaxElements) return std::nullopt;
-  if (operations.size() > kMostOperations) return std::nullopt;
+  if (operations.size() > kMaxOperations) return std::nullopt;
   // Constants outside a loop's body first, then the body's operations in their order: each is cloned after its
   // operands.
   const auto inner = std::partition(operations.begin(), operations.end(), [&](mlir::Operation* op) {
@@ -153,7 +153,7 @@ mlir::Value ShapeValueAnalysis::addExtent(mlir::Value count, int64_t most) {
   // Equal computations on equal data give equal extents: two NonZero of one tensor, for example.
   for (const auto& [other, other_most] : data_extents_) {
     llvm::DenseMap<mlir::Value, mlir::Value> matched;
-    int64_t operations = kMostAlike;
+    int64_t operations = kMaxAlike;
     if (other_most == most && mlir::Value(other).getParentBlock() == count.getParentBlock() &&
         computedAlike(other, count, matched, operations))
       return extents_[count] = other;
@@ -222,7 +222,7 @@ std::optional<int64_t> ShapeValueAnalysis::commonMultiple(size_t r, mlir::Value 
   const RangeOf& range = ranges_[r];
   std::vector<std::vector<int64_t>> sizes;
   // Also tests sizes above the bound: equality at a few small sizes may be a coincidence.
-  for (int64_t size = range.multiple; size <= kMostTried; size += range.multiple) {
+  for (int64_t size = range.multiple; size <= kMaxTried; size += range.multiple) {
     sizes.emplace_back();
     for (const RangeOf& other : ranges_) sizes.back().push_back(other.most);
     sizes.back()[r] = size;
@@ -236,7 +236,7 @@ std::optional<int64_t> ShapeValueAnalysis::commonMultiple(size_t r, mlir::Value 
   if (!of_a || !of_b) return std::nullopt;
   const auto tried = static_cast<int64_t>(sizes.size());
   // Looks for the smallest step for which both agree at all multiples; several must have been tested.
-  for (int64_t step = 1; kLeastMultiples * step <= tried && step * range.multiple <= range.most; ++step) {
+  for (int64_t step = 1; kMinMultiples * step <= tried && step * range.multiple <= range.most; ++step) {
     bool all = range.most % (step * range.multiple) == 0;
     for (int64_t i = step - 1; i < tried && all; i += step)
       all = (*of_a)[static_cast<size_t>(i)]->integers() == (*of_b)[static_cast<size_t>(i)]->integers();

@@ -177,7 +177,7 @@ TEST_F(FollowedData, UpdatesOfAnotherCountAreRefused) {
   mlir::MLIRContext context;
   const v1::Failure failure = failureOf(importBytes(context, b.model.SerializeAsString()).status());
   EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
-  EXPECT_THAT(failure.message(), HasSubstr("data, indices and updates may have different ones"));
+  EXPECT_THAT(failure.message(), HasSubstr("the extents of data, indices and updates may differ"));
 }
 
 }  // namespace

@@ -226,7 +226,7 @@ def test_what_needs_the_extent_is_refused(service, oracle):
                          ([node("NonZero", ["x"], ["w"]), node("Mul", ["w", "row"], ["y"])],
                           ("Mul", "dimension 1", "input 1 has 12")),
                          ([node("Slice", ["x", "from", "to", "axis"], ["w"]), node("Squeeze", ["w", "axis"], ["y"])],
-                          ("Squeeze", "dimension 1", "it may not be 1", "--fix from=... --fix to=..."))):
+                          ("Squeeze", "dimension 1", "it may differ from 1", "--fix from=... --fix to=..."))):
         bounds = {key: np.zeros(1, np.int64) for key in ("from", "to") if nodes[0].op_type == "Slice"}
         path = model_of(service, "refused", nodes, {"x": sparse((3, 4), 1), **bounds}, {"y": (I64, 2)},
                         {"axis": np.array([1], np.int64), "whole": np.array([2, 12], np.int64), "row": np.ones((2, 12), np.int64)})

@@ -95,8 +95,8 @@ class ProgramImport {
                        {.attribute = input.name,
                         .found = extent.name,
                         .accepted = "a param of that name, a size for the dimension, or a shape for the input",
-                        .fix = absl::StrCat("bind it: --dim ", extent.name, "=4, or --shape ", input.name, "=",
-                                            exampleShape(input))});
+                        .remedy = absl::StrCat("bind it: --dim ", extent.name, "=4, or --shape ", input.name, "=",
+                                               exampleShape(input))});
         }
         if (symbolic) constants_.emplace(extent.name, given->second[d]);
         TESSERA_ASSIGN_OR_RETURN(const int64_t value, evaluate(extent, constants_));

@@ -62,7 +62,7 @@ absl::Status requireSameExtent(const Node& n, const Tensor& x, int64_t of_x, con
                        {.attribute = what,
                         .found = absl::StrCat(text(x, of_x, has_x), " and ", text(y, of_y, has_y)),
                         .accepted = "extents that are equal in every run",
-                        .fix = "instead of ranges (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
+                        .remedy = "instead of ranges (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
 }
 
 absl::Status checkHeads(Node& n, const char* what, int64_t size, int64_t heads) {
@@ -142,7 +142,7 @@ absl::Status checkAttention(Node& n, const Tensor& q, const Tensor& k, const Ten
                     v.shape[2] == k.shape[2] && k.dtype == q.dtype && q.elements() > 0 && k.elements() > 0 &&
                     v.elements() > 0;
   if (!fits) {
-    return n.invalid("query, key and value do not fit",
+    return n.invalid("the shapes of query, key and value are incompatible",
                      {.attribute = "K",
                       .found = absl::StrCat(shapeText(q.shape), ", ", shapeText(k.shape), ", ", shapeText(v.shape)),
                       .accepted = "batch x heads x length x head size, with one batch, key length and head size"});
@@ -194,7 +194,7 @@ Tensor withoutExtents(Tensor x) {
 
 absl::StatusOr<Tensor> withPast(Node& n, Emitter& e, const Tensor& past, const Tensor& now) {
   // A run may have no past at all.
-  TESSERA_RETURN_IF_ERROR(requireSameExtent(n, past, 0, now, 0, "batches of the past and of what is new"));
+  TESSERA_RETURN_IF_ERROR(requireSameExtent(n, past, 0, now, 0, "batches of past and new keys"));
   if (past.shape[2] == 0) return now;
   Tensor whole = joined(e, {past, now}, 2);
   whole.extents.merge(permuteExtents(now, {0}));
@@ -282,7 +282,7 @@ absl::StatusOr<Tensor> behindPast(Node& n, Emitter& e, int past, const Tensor& n
     return n.invalid("the past state does not fit",
                      {.attribute = absl::StrCat("input ", past),
                       .found = shapeText(n.in(past).shape),
-                      .accepted = absl::StrCat(shapeText(now.shape), " but for dimension 2")});
+                      .accepted = absl::StrCat(shapeText(now.shape), " except along dimension 2")});
   }
   Shape whole = now.shape;
   whole[2] += expected[2];

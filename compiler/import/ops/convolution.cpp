@@ -165,7 +165,7 @@ absl::StatusOr<Tensor> convolution(Node& n, Emitter& e, const Tensor& x, const T
   // Masks or pads along run-time dimensions; the rest is padded as usual.
   Tensor input = x;
   TESSERA_ASSIGN_OR_RETURN(auto extents,
-                           windowExtents(n, e, input, window, [](const Scalars& s) { return s.constant(0); }));
+                           resultExtentsOfWindow(n, e, input, window, [](const Scalars& s) { return s.constant(0); }));
   TESSERA_ASSIGN_OR_RETURN(const Tensor padded, paddedInput(n, e, input, window));
   Tensor result = convolve(e, padded, w, f, window);
   result.extents = std::move(extents);

@@ -33,7 +33,7 @@ Tensor boundAt(const Node& n, Emitter& e, int input, int64_t at) {
 
 constexpr const char* kWindow = "tessera.window";
 constexpr int64_t kMaxElements = 64;                                // of the integers from which a bound is computed
-constexpr size_t kMostOperations = 400;                             // of the computation
+constexpr size_t kMaxOperations = 400;                              // of the computation
 constexpr int64_t kSteps = 1 << 14;                                 // scalar operations for one example
 constexpr int64_t kExamples[] = {0, 3, 2'000'000'011, -1, -7, 12};  // beyond either end, and before the start
 
@@ -73,7 +73,7 @@ std::vector<std::vector<int64_t>> atExamplesOfData(llvm::ArrayRef<Value> values)
     }
     operations.insert(op);
     reached.insert(read.begin(), read.end());
-    if (operations.size() > kMostOperations) return {};
+    if (operations.size() > kMaxOperations) return {};
   }
   std::vector<mlir::Operation*> ordered(operations.begin(), operations.end());
   std::sort(ordered.begin(), ordered.end(), [](auto* a, auto* b) { return a->isBeforeInBlock(b); });

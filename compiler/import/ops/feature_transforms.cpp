@@ -154,7 +154,7 @@ Results lowerOneHotEncoder(Node& n, Emitter& e) {
   if (n.hasAttribute("cats_strings")) {
     return n.unsupported("categories that are strings", {.attribute = "cats_strings",
                                                          .accepted = "cats_int64s",
-                                                         .fix = "encode the categories as integers before export"});
+                                                         .remedy = "encode the categories as integers before export"});
   }
   TESSERA_ASSIGN_OR_RETURN(const auto categories, n.integers("cats_int64s"));
   // With zeros = 0 an unknown category should fail the run, which a kernel cannot do: it gives zeros as well.
@@ -178,7 +178,7 @@ absl::StatusOr<ConstantPtr> encoderNumbers(Node& n, const std::string& what) {
     return n.unsupported("labels that are strings",
                          {.attribute = n.hasAttribute("classes_strings") ? "classes_strings" : what + "s_strings",
                           .accepted = "labels that are numbers",
-                          .fix = "encode strings as integers before the artifact"});
+                          .remedy = "encode strings as integers before the artifact"});
   }
   if (n.hasAttribute(what + "s_tensor")) return n.tensor(what + "s_tensor");
   if (n.hasAttribute(what + "s_int64s")) {

@@ -53,7 +53,7 @@ Tensor withGatheredExtents(const Node& n, int64_t axis, Tensor result) {
 }
 
 /// A list of sizes has one element per dimension.
-constexpr int64_t kMostSizes = 64;
+constexpr int64_t kMaxSizes = 64;
 
 Results lowerGather(Node& n, Emitter& e) {
   const Tensor& x = n.in(0);
@@ -68,7 +68,7 @@ Results lowerGather(Node& n, Emitter& e) {
   if (elementCount(shape) == 0) return {{Emitter::wrap(makeConstant(x.dtype, shape, ""))}};
   if (x.shape[axis] == 0) return emptySource(n);
   const bool one_known = indices.constant && indices.elements() == 1;
-  if (one_known && x.rank() == 1 && !x.constant && x.shape[0] <= kMostSizes) {
+  if (one_known && x.rank() == 1 && !x.constant && x.shape[0] <= kMaxSizes) {
     // Picks a constant size from a list in which others vary: a later comparison with it (with 1, say) can then be
     // folded.
     const absl::StatusOr<SizeList> sizes = n.sizes(0, "data");

@@ -74,7 +74,7 @@ absl::StatusOr<ClassLabels> classLabels(Node& n, const std::string& integers, co
                            {.attribute = strings,
                             .found = absl::StrCat("'", names[0], "'"),
                             .accepted = absl::StrCat("integers (", integers, ")"),
-                            .fix = "train with integer labels, and look up their names in the client"});
+                            .remedy = "train with integer labels, and look up their names in the client"});
     }
   }
   TESSERA_ASSIGN_OR_RETURN(auto values, n.integers(integers));

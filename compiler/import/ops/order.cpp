@@ -56,7 +56,7 @@ Results lowerTopK(Node& n, Emitter& e) {
   }
   std::map<int64_t, Value> extents_of_results = x.extents;
   if (x.extents.contains(axis) || follows) {
-    // At most as many as the dimension has; missing elements come last.
+    // At most the dimension's extent; missing elements come last.
     const Tensor asked = follows ? n.sizeAt(e, 1, 0) : scalarI64(k);
     extents_of_results[axis] =
         e.elementwise(v1::DATA_TYPE_I64, {asked, extentOf(x, axis)}, [](const Scalars& s, ValueRange v) {

@@ -170,7 +170,7 @@ Results lowerMaxPool(Node& n, Emitter& e) {
     return refuseExtents(n, "positions are those of the whole input");
   }
   TESSERA_ASSIGN_OR_RETURN(const auto extents,
-                           windowExtents(n, e, x, window, [](const Scalars& s) { return s.lowest(); }));
+                           resultExtentsOfWindow(n, e, x, window, [](const Scalars& s) { return s.lowest(); }));
   // Padding never wins.
   const Value lowest = e.scalars(x.dtype).lowest();
   const Tensor padded = padSpatial(e, x, window, lowest);
@@ -247,7 +247,7 @@ absl::StatusOr<Tensor> liveCounts(Node& n, Emitter& e, Window window, const std:
   if (count_pads) {
     std::fill(window.low.begin(), window.low.end(), 0);
   } else {
-    TESSERA_RETURN_IF_ERROR(windowExtents(n, e, ones, window, none).status());
+    TESSERA_RETURN_IF_ERROR(resultExtentsOfWindow(n, e, ones, window, none).status());
   }
   return sumPool(e, padSpatial(e, ones, window, e.scalars(x.dtype).constant(0)), window);
 }
@@ -258,7 +258,7 @@ Results lowerAveragePool(Node& n, Emitter& e) {
   Tensor x = n.in(0);
   const Window declared_window = window;
   TESSERA_ASSIGN_OR_RETURN(const auto extents,
-                           windowExtents(n, e, x, window, [](const Scalars& s) { return s.constant(0); }));
+                           resultExtentsOfWindow(n, e, x, window, [](const Scalars& s) { return s.constant(0); }));
   // Padding added by ceil_mode never counts.
   const std::vector<int64_t>& declared = declared_window.declared_high;
   const Tensor sum = sumPool(e, padSpatial(e, x, window, e.scalars(x.dtype).constant(0)), window);
@@ -292,7 +292,7 @@ Results lowerAveragePool(Node& n, Emitter& e) {
     return n.unsupported("a padded window over this many outputs", {.attribute = "pads",
                                                                     .found = shapeText(window.output),
                                                                     .accepted = "up to 2^24 outputs in one channel",
-                                                                    .fix = "set count_include_pad"});
+                                                                    .remedy = "set count_include_pad"});
   }
   for (size_t d = 0; d < window.rank(); ++d) {
     if (window.output[d] * window.kernel[d] > (int64_t{1} << 28)) {

@@ -74,11 +74,13 @@ Results lowerReshape(Node& n, Emitter& e) {
     shape[*inferred] = rest == 0 ? 0 : x.elements() / rest;
   }
   if (elementCount(shape) != x.elements()) {
-    return n.invalid(absl::StrCat("cannot reshape ", shapeText(x.shape), " to ", shapeText(*wanted)),
-                     {.attribute = "shape",
-                      .found = shapeText(*wanted),
-                      .accepted = absl::StrCat("shapes of ", x.elements(), " elements"),
-                      .fix = isBounded(x) ? "end the range (--dim N=1..8) with a size that can be cut so" : ""});
+    return n.invalid(
+        absl::StrCat("cannot reshape ", shapeText(x.shape), " to ", shapeText(*wanted)),
+        {.attribute = "shape",
+         .found = shapeText(*wanted),
+         .accepted = absl::StrCat("shapes of ", x.elements(), " elements"),
+         .remedy =
+             isBounded(x) ? "end the range (--dim N=1..8) with a size that divides as the new shape requires" : ""});
   }
   std::vector<Tensor> results = {e.reshape(x, shape)};
   const auto follows = [&](size_t d) { return d < sizes.follows.size() && sizes.follows[d]; };

@@ -231,13 +231,13 @@ struct LiveDimensions {
 
 /// Returns floor(length * scale), in integers if these give the same, so that the analysis of extents can follow it.
 Tensor scaledLength(Emitter& e, const Tensor& length, double scale) {
-  constexpr double kMostFactor = 1 << 10;  // products of lengths below 2^14 are exact in single precision; longer
-                                           // lengths do not occur
-  if (scale >= 1 && scale <= kMostFactor && scale == std::floor(scale))
+  constexpr double kMaxFactor = 1 << 10;  // products of lengths below 2^14 are exact in single precision; longer
+                                          // lengths do not occur
+  if (scale >= 1 && scale <= kMaxFactor && scale == std::floor(scale))
     // Whole factors and powers of two are exact in integers.
     return multiplied(e, length, static_cast<int64_t>(scale));
   int exponent = 0;
-  if (scale < 1 && scale >= 1 / kMostFactor && std::frexp(scale, &exponent) == 0.5)
+  if (scale < 1 && scale >= 1 / kMaxFactor && std::frexp(scale, &exponent) == 0.5)
     return dividedExtent(e, length, int64_t{1} << (1 - exponent));
   return e.elementwise(v1::DATA_TYPE_I64, {length}, [&](const Scalars& s, ValueRange v) {
     const Scalars f = s.as(v1::DATA_TYPE_F32);  // the type of the scales
@@ -282,7 +282,7 @@ absl::StatusOr<LiveDimensions> liveDimensions(Node& n, Emitter& e, const ResizeP
           {.attribute = mode.antialias ? "antialias" : "mode",
            .found = "a length known at run time",
            .accepted = "nearest or linear, without antialias, by pixels, halves of pixels or corners",
-           .fix = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
+           .remedy = "instead of a range (--dim N=1..8), give sizes (--dim N=1,2,4,8)"});
     }
     DynamicDimension looked{.input = input, .output = {}};
     if (sized) {

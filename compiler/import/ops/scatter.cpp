@@ -129,7 +129,7 @@ Results lowerScatterElements(Node& n, Emitter& e) {
     return n.invalid("indices do not fit the data",
                      {.attribute = "indices",
                       .found = shapeText(indices.shape),
-                      .accepted = absl::StrCat("within ", shapeText(data.shape), " but for axis ", axis)});
+                      .accepted = absl::StrCat("within ", shapeText(data.shape), " except along axis ", axis)});
   }
   TESSERA_RETURN_IF_ERROR(checkUpdates(n, indices.shape));
   if (indices.elements() == 0) return {{data}};
@@ -146,7 +146,7 @@ absl::Status scatteredExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
   for (int i : {1, 2}) {
     for (const auto& [dim, extent] : n.in(i).extents)
       if (!sameExtents(n, n.in(1), n.in(2)))
-        return refuseExtent(n, i, dim, "indices and updates may have different ones");
+        return refuseExtent(n, i, dim, "the extents of indices and updates may differ");
   }
   results[0].extents = n.in(0).extents;
   return absl::OkStatus();
@@ -164,7 +164,7 @@ absl::Status scatteredRowExtents(Node& n, Emitter&, std::vector<Tensor>& results
   }
   Tensor wanted = updates;
   wanted.extents = expected;
-  if (!sameExtents(n, updates, wanted)) return refuseExtents(n, "data, indices and updates may have different ones");
+  if (!sameExtents(n, updates, wanted)) return refuseExtents(n, "the extents of data, indices and updates may differ");
   results[0].extents = data.extents;
   return absl::OkStatus();
 }

@@ -178,7 +178,7 @@ Results lowerConcatFromSequence(Node& n, Emitter& e) {
     if (rest != tensors[0].shape) {
       return n.invalid("the tensors cannot be joined",
                        {.found = shapeText(tensor.shape),
-                        .accepted = absl::StrCat(shapeText(tensors[0].shape), " but for axis ", axis)});
+                        .accepted = absl::StrCat(shapeText(tensors[0].shape), " except along axis ", axis)});
     }
     total += tensor.shape[axis];
   }

@@ -38,7 +38,7 @@ Results lowerSqueeze(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(const auto axes, n.normalizeAxes(*given, x.rank(), "axes"));
     for (int64_t axis : axes) {
       if (x.shape[axis] != 1) {
-        if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "it may not be 1, and cannot be dropped");
+        if (x.extents.contains(axis)) return refuseExtent(n, 0, axis, "it may differ from 1, so it cannot be dropped");
         return n.invalid(absl::StrCat("dimension ", axis, " of ", shapeText(x.shape), " is not 1"),
                          {.attribute = "axes", .found = absl::StrCat(x.shape[axis]), .accepted = "1"});
       }
@@ -118,7 +118,8 @@ Results lowerConcat(Node& n, Emitter& e) {
       return n.invalid(
           absl::StrCat("inputs ", shapeText(first.shape), " and ", shapeText(part.shape), " cannot be joined"),
           {.found = absl::StrCat(typeName(part.dtype), " of ", shapeText(part.shape)),
-           .accepted = absl::StrCat(typeName(first.dtype), " of ", shapeText(first.shape), " but for axis ", axis)});
+           .accepted =
+               absl::StrCat(typeName(first.dtype), " of ", shapeText(first.shape), " except along axis ", axis)});
     }
     shape[axis] += part.shape[axis];
   }
@@ -160,7 +161,7 @@ Results lowerExpand(Node& n, Emitter& e) {
     const auto given = static_cast<int64_t>(wanted.size()) - from_last;
     const bool same = given >= 0 && sizes.follows[given] && n.sameExtent(extent, n.sizeAt(e, 1, given).value);
     if (given >= 0 && wanted[given] != 1 && !same) {
-      return refuseExtent(n, 0, dim, absl::StrCat("the new shape wants ", wanted[given], " there"));
+      return refuseExtent(n, 0, dim, absl::StrCat("the new shape requires ", wanted[given], " there"));
     }
     result.extents[result.rank() - from_last] = extent;
   }
@@ -238,7 +239,7 @@ Results lowerDropout(Node& n, Emitter& e) {
       return n.unsupported("training mode", {.attribute = "training_mode",
                                              .found = "true",
                                              .accepted = "false",
-                                             .fix = "export the model for inference"});
+                                             .remedy = "export the model for inference"});
     }
   }
   TESSERA_RETURN_IF_ERROR(refuseExtents(n, 1, "one number"));

@@ -16,7 +16,7 @@ using mlir::ValueRange;
 namespace arith = mlir::arith;
 
 // Limits: each skip of each length is a separate loop with a comparison for each element.
-constexpr int64_t kMostSkips = 64, kLongestGram = 16;
+constexpr int64_t kMaxSkips = 64, kLongestGram = 16;
 
 struct Pool {
   std::vector<std::vector<int64_t>> grams;    ///< by length - 1: the n-grams, one after another
@@ -56,10 +56,10 @@ absl::StatusOr<Pool> readPool(Node& n) {
                                           .found = absl::StrCat(pool.longest),
                                           .accepted = absl::StrCat("up to ", kLongestGram)});
   }
-  if (pool.skips > kMostSkips) {
+  if (pool.skips > kMaxSkips) {
     return n.unsupported("too many skipped elements", {.attribute = "max_skip_count",
                                                        .found = absl::StrCat(pool.skips),
-                                                       .accepted = absl::StrCat("up to ", kMostSkips)});
+                                                       .accepted = absl::StrCat("up to ", kMaxSkips)});
   }
   // The pool lists n-grams of length 1, then 2, and so on; starts gives where each length begins.
   size_t gram = 0;

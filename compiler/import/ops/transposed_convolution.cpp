@@ -59,7 +59,7 @@ absl::Status transposedSizes(Node& n, const std::vector<int64_t>& spatial, Windo
   TESSERA_ASSIGN_OR_RETURN(const auto wanted, spatialAttribute(n, "output_shape", rank, 0, 0));
   TESSERA_ASSIGN_OR_RETURN(const std::string auto_pad, readAutoPad(n));
   const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
-  const auto extent = windowExtent(window);
+  const auto extent = dilatedKernelSize(window);
   for (size_t d = 0; d < rank; ++d) {
     // The size without any cut.
     const int64_t full = window.strides[d] * (spatial[d] - 1) + extra[d] + extent[d];
@@ -280,7 +280,7 @@ Results lowerConvTranspose(Node& n, Emitter& e) {
     return {{std::move(biased)}};
   }
 
-  const auto extent = windowExtent(window);
+  const auto extent = dilatedKernelSize(window);
   Shape spread = {x.shape[0], x.shape[1]}, result = {x.shape[0], w.shape[1] * groups};
   llvm::SmallVector<mlir::OpFoldResult> offsets(2, e.b.getIndexAttr(0)), sizes, strides(2, e.b.getIndexAttr(1));
   for (int64_t dim : x.shape) sizes.push_back(e.b.getIndexAttr(dim));

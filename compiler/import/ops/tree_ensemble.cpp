@@ -14,7 +14,7 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int64_t kMostWeights = int64_t{1} << 26;  ///< of all leaves for all targets
+constexpr int64_t kMaxWeights = int64_t{1} << 26;  ///< of all leaves for all targets
 
 /// Returns numbers from a list of floats or, since version 3, from a tensor of the operator's type.
 absl::StatusOr<std::vector<double>> numbers(Node& n, const std::string& name) {
@@ -226,11 +226,11 @@ absl::StatusOr<Tensor> scoresOf(Node& n, Emitter& e, const TreeEnsemble& ensembl
   if (ensemble.roots.empty()) return n.invalid("there is no tree", {.attribute = "nodes_treeids", .found = "none"});
   TESSERA_RETURN_IF_ERROR(n.checkResult({x.shape[0], static_cast<int64_t>(ensemble.roots.size())}, kF64));
   TESSERA_RETURN_IF_ERROR(n.checkResult({x.shape[0], targets}, kF64));
-  if (static_cast<int64_t>(ensemble.leaves.size()) > kMostWeights / targets) {
+  if (static_cast<int64_t>(ensemble.leaves.size()) > kMaxWeights / targets) {
     return n.unsupported("the table of weights is too large",
                          {.attribute = "n_targets",
                           .found = absl::StrCat(ensemble.leaves.size(), " leaves, ", targets, " targets"),
-                          .accepted = absl::StrCat("a product of up to ", kMostWeights)});
+                          .accepted = absl::StrCat("a product of up to ", kMaxWeights)});
   }
   // Errors here are those of the trees' structure.
   absl::StatusOr<Tensor> scores = scoreTrees(e, x, ensemble, targets, aggregate);

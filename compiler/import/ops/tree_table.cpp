@@ -12,7 +12,7 @@ namespace tessera::compiler {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kMostNodes = size_t{1} << 30;  ///< keys and children are 32-bit integers
+constexpr size_t kMaxNodes = size_t{1} << 30;  ///< keys and children are 32-bit integers
 
 /// A branch as a step function of x: outcomes[j] for splits[j - 1] < x <= splits[j]; `missing` for NaN.
 struct StepFunction {
@@ -35,7 +35,7 @@ class Tabulator {
         const auto [slot, place] = waiting_.front();
         waiting_.pop();
         TESSERA_RETURN_IF_ERROR(fill(slot, place));
-        if (table_.keys.size() > kMostNodes) return absl::InvalidArgumentError("the trees have too many nodes");
+        if (table_.keys.size() > kMaxNodes) return absl::InvalidArgumentError("the trees have too many nodes");
       }
     }
     // Copies are made at the end, when their originals have their children.

@@ -28,9 +28,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kSteps = 16;            ///< of one operation; longer walks continue in the next one
 constexpr int64_t kBlockNodes = 1 << 16;  ///< of a table that stays in a private cache while all rows pass: 512 KiB
 constexpr size_t kMaxBlocks = 16;
-constexpr size_t kMostLeaves = size_t{1} << 24;  ///< integers that f32 represents exactly
-constexpr int64_t kMostParts = 32;               ///< most targets whose trees are walked separately
-constexpr int64_t kManyRows = 32;                ///< with fewer rows, a table is hardly read twice
+constexpr size_t kMaxLeaves = size_t{1} << 24;  ///< integers that f32 represents exactly
+constexpr int64_t kMaxParts = 32;               ///< most targets whose trees are walked separately
+constexpr int64_t kManyRows = 32;               ///< with fewer rows, a table is hardly read twice
 
 /// Number of interleaved walks; fewer for deep trees, whose code is long.
 int64_t walksTogether(int64_t depth) { return depth <= 8 ? 8 : 4; }
@@ -344,7 +344,7 @@ absl::StatusOr<Tensor> scoreTrees(Emitter& e, const Tensor& x, const TreeEnsembl
   if (std::any_of(weights.begin(), weights.end(), [](double weight) { return std::isnan(weight); })) {
     return absl::InvalidArgumentError("a weight of a leaf is not a number");
   }
-  if (targets > 1 && ensemble.leaves.size() > kMostLeaves) {
+  if (targets > 1 && ensemble.leaves.size() > kMaxLeaves) {
     return absl::InvalidArgumentError("the trees have too many leaves for several targets");
   }
   TESSERA_ASSIGN_OR_RETURN(TreeTable table, tabulateTrees(ensemble, single));
@@ -356,7 +356,7 @@ absl::StatusOr<Tensor> scoreTrees(Emitter& e, const Tensor& x, const TreeEnsembl
   const Samples samples = samplesOf(e, x, missing_first);
   Tensor scores;
   // If every tree has one target, each target is scored with its own trees, and scores need no table of weights.
-  if (const auto only = targets <= kMostParts ? onlyTargets(ensemble) : std::nullopt; only) {
+  if (const auto only = targets <= kMaxParts ? onlyTargets(ensemble) : std::nullopt; only) {
     std::vector<Tensor> parts;
     for (int64_t target = 0; target < targets; ++target) {
       std::vector<double> of_target;

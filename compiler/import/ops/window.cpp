@@ -14,7 +14,7 @@ bool Window::padded() const {
   return false;
 }
 
-std::vector<int64_t> windowExtent(const Window& window) {
+std::vector<int64_t> dilatedKernelSize(const Window& window) {
   std::vector<int64_t> extent;
   for (size_t d = 0; d < window.rank(); ++d) extent.push_back((window.kernel[d] - 1) * window.dilations[d] + 1);
   return extent;
@@ -112,7 +112,7 @@ namespace {
 mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
                     llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
   const size_t d = static_cast<size_t>(dim) - 2;
-  const int64_t stride = window.strides[d], reach = windowExtent(window)[d];
+  const int64_t stride = window.strides[d], reach = dilatedKernelSize(window)[d];
   const bool upper = window.rule == Window::Rule::kSameUpper;
   const Tensor extent = extentOf(x, dim);
   const auto of_extent = [&](auto compute) {
@@ -142,11 +142,11 @@ mlir::Value padSame(Emitter& e, Tensor& x, int64_t dim, Window& window,
 
 }  // namespace
 
-absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e, Tensor& x, Window& window,
-                                                             llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
+absl::StatusOr<std::map<int64_t, mlir::Value>> resultExtentsOfWindow(
+    Node& n, Emitter& e, Tensor& x, Window& window, llvm::function_ref<mlir::Value(const Scalars&)> neutral) {
   std::map<int64_t, mlir::Value> extents;
   for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it has to fit input 0"));
-  const std::vector<int64_t> reach = windowExtent(window);
+  const std::vector<int64_t> reach = dilatedKernelSize(window);
   const std::map<int64_t, mlir::Value> given = x.extents;
   for (const auto& [dim, extent] : given) {
     // Each image of a batch is on its own.

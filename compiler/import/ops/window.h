@@ -11,13 +11,8 @@ struct Window {
   std::vector<int64_t> low, high;           ///< padding before and after
   std::vector<int64_t> output;              ///< result's spatial size
   std::vector<int64_t> declared_high = {};  ///< `high` without the padding added by rounding up
-  enum class Rule {
-    kGiven,
-    kSameUpper,
-    kSameLower,
-    kCeil
-  } rule = Rule::kGiven;  ///< how the size and padding are
-                          ///< derived
+  /// How the output size and the padding are derived.
+  enum class Rule { kGiven, kSameUpper, kSameLower, kCeil } rule = Rule::kGiven;
 
   size_t rank() const { return kernel.size(); }
   bool padded() const;
@@ -34,16 +29,17 @@ absl::StatusOr<std::string> readAutoPad(Node& n);
 absl::StatusOr<std::vector<int64_t>> spatialAttribute(Node& n, const std::string& name, size_t count, int64_t least,
                                                       int64_t fallback);
 
-/// Returns the extents of the result of a window over x. Replaces elements of x beyond an extent by `neutral` where a
-/// window of a used result may read them. If the padding depends on the extent (SAME with strides), pads x along that
-/// dimension and removes that padding from `window`. Refuses a bounded dimension that the window combines.
-absl::StatusOr<std::map<int64_t, mlir::Value>> windowExtents(Node& n, Emitter& e, Tensor& x, Window& window,
-                                                             llvm::function_ref<mlir::Value(const Scalars&)> neutral);
+/// For an input x with bounded dimensions (clients/docs/design/terms.md): returns the extents of the result of a window
+/// over x. Replaces elements of x beyond an extent by `neutral` where a window of a used result may read them. If the
+/// padding depends on the extent (SAME with strides), pads x along that dimension and removes that padding from
+/// `window`. Refuses a bounded dimension that the window combines.
+absl::StatusOr<std::map<int64_t, mlir::Value>> resultExtentsOfWindow(
+    Node& n, Emitter& e, Tensor& x, Window& window, llvm::function_ref<mlir::Value(const Scalars&)> neutral);
 
 /// Pads the spatial dimensions of x (batch and channel lead) with `value`.
 Tensor padSpatial(Emitter& e, const Tensor& x, const Window& window, mlir::Value value);
 
-/// Returns the extent of one window in input elements, per spatial dimension: (kernel - 1) * dilation + 1.
-std::vector<int64_t> windowExtent(const Window& window);
+/// Returns the number of input elements that one window spans, per spatial dimension: (kernel - 1) * dilation + 1.
+std::vector<int64_t> dilatedKernelSize(const Window& window);
 
 }  // namespace tessera::compiler

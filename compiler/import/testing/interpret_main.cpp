@@ -1,5 +1,5 @@
 // Computes a model's outputs by import and interpreter alone: the second oracle of the fuzz suites
-// (tests/fuzz/cases/second.py).
+// (tests/fuzz/cases/interpreter_oracle.py).
 //
 //   interpret_model MODEL.onnx INPUTS OUTPUTS
 //
