@@ -276,7 +276,7 @@ absl::Status Machine::runWhile(mlir::Operation* op) {
     TESSERA_RETURN_IF_ERROR(run(before));
     auto condition = llvm::cast<mlir::scf::ConditionOp>(before.getTerminator());
     const Scalar again = scalar(condition.getCondition());
-    if (again.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
+    if (again.error > 0) return absl::FailedPreconditionError("the rounding of its condition decides when a loop ends");
     // The condition's operands become either the body's arguments or the loop's results.
     const mlir::ValueRange targets = again.integer != 0 ? mlir::ValueRange(after.getArguments()) : loop.getResults();
     for (auto [value, target] : llvm::zip_equal(condition.getArgs(), targets)) move(value, target, condition);
@@ -301,7 +301,7 @@ bool Machine::isReady(mlir::Operation* op) const {
 
 absl::Status Machine::runOne(mlir::Operation* op) {
   // A rewritten module may be wrong in any way, so check that operands have been computed.
-  if (!isReady(op)) return absl::InternalError("it reads what is computed behind it, or nowhere");
+  if (!isReady(op)) return absl::InternalError("it reads a value that is computed later or nowhere");
   if (auto structured = llvm::dyn_cast<mlir::linalg::LinalgOp>(op)) return runStructuredOp(structured);
   for (auto* rule : {runTensorOp, runBufferOp}) {
     TESSERA_ASSIGN_OR_RETURN(bool done, rule(*this, op));
@@ -332,7 +332,7 @@ absl::Status Machine::run(mlir::Block& block) {
 absl::StatusOr<std::vector<Array>> interpret(mlir::func::FuncOp func, std::vector<Array> arguments,
                                              const Options& options) {
   if (!func.getBody().hasOneBlock() || arguments.size() != func.getNumArguments()) {
-    return absl::UnimplementedError("a function of several blocks, or another number of arguments");
+    return absl::UnimplementedError("the function has several blocks, or the number of arguments differs");
   }
   Machine machine(options);
   mlir::Block& body = func.getBody().front();

@@ -21,7 +21,7 @@ struct Lanes {
   }
 };
 
-/// What a rule knows of the operation in addition to its operands.
+/// Properties of the operation that a rule reads in addition to its operands.
 struct RuleContext {
   Element type;       ///< of the result
   Element from;       ///< of the first operand
@@ -31,8 +31,8 @@ struct RuleContext {
   bool same_operands = false;                     ///< x op x
   double (*function)(double) = nullptr;           ///< of one real argument
   double (*function2)(double, double) = nullptr;  ///< of two
-  /// The largest distance between values of `function` within `reach` of x and its value at x, where the ends of the
-  /// interval do not show it; otherwise 0.
+  /// The largest distance between the values of `function` on [x - reach, x + reach] and its value at x, if it exceeds
+  /// the distances at both ends of the interval; otherwise 0.
   double (*between)(double x, double reach) = nullptr;
   double own_ulps = 0;  ///< error of a library function, in units of u |result|
 };

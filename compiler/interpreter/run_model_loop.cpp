@@ -15,7 +15,7 @@ namespace {
 /// The only element of a tensor that determines the number of iterations.
 absl::StatusOr<int64_t> decided(const Array& array) {
   const Scalar value = array.at(array.offset);
-  if (value.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
+  if (value.error > 0) return absl::FailedPreconditionError("the rounding of its condition decides when a loop ends");
   return value.integer;
 }
 

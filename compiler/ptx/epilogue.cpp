@@ -15,8 +15,8 @@ namespace {
 using loopnest::Access;
 using loopnest::Nest;
 
-constexpr size_t kMostSteps = 8;
-constexpr size_t kMostName = 64;
+constexpr size_t kMaxSteps = 8;
+constexpr size_t kMaxName = 64;
 
 absl::StatusOr<Access> addedBy(const Nest& software, absl::string_view text) {
   const size_t open = text.find('[');
@@ -27,7 +27,7 @@ absl::StatusOr<Access> addedBy(const Nest& software, absl::string_view text) {
   access.name = std::string(absl::StripAsciiWhitespace(text.substr(0, open)));
   access.dtype = software.accesses[0].dtype;
   const bool legal =
-      !access.name.empty() && access.name.size() <= kMostName && absl::ascii_isalpha(access.name[0]) &&
+      !access.name.empty() && access.name.size() <= kMaxName && absl::ascii_isalpha(access.name[0]) &&
       std::all_of(access.name.begin(), access.name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
   if (!legal) return absl::InvalidArgumentError(absl::StrCat("'", absl::CHexEscape(access.name), "' is no name"));
   std::set<int> walked;
@@ -46,8 +46,8 @@ absl::StatusOr<Access> addedBy(const Nest& software, absl::string_view text) {
 }  // namespace
 
 absl::StatusOr<std::vector<EpilogueStep>> epilogueOf(const Nest& software, const std::vector<std::string>& steps) {
-  if (steps.size() > kMostSteps) {
-    return absl::InvalidArgumentError(absl::StrCat("an epilogue of ", steps.size(), " steps; at most ", kMostSteps));
+  if (steps.size() > kMaxSteps) {
+    return absl::InvalidArgumentError(absl::StrCat("an epilogue of ", steps.size(), " steps; at most ", kMaxSteps));
   }
   std::set<std::string> names;
   for (const Access& access : software.accesses) names.insert(access.name);

@@ -20,8 +20,8 @@ namespace {
 
 using loopnest::Nest;
 
-constexpr size_t kMostMappings = 4096;
-constexpr int64_t kMostBytes = int64_t{1} << 30;  // largest tensor that is run
+constexpr size_t kMaxMappings = 4096;
+constexpr int64_t kMaxBytes = int64_t{1} << 30;  // largest tensor that is run
 
 /// How far a point of some loops is from the access at 0, in elements.
 int64_t movedBy(const loopnest::Offset& offset, const std::vector<int>& loops, const std::vector<int64_t>& point) {
@@ -41,7 +41,7 @@ absl::StatusOr<Checked> checkAs(const Kernel& kernel, const v1::Target& target, 
   for (const loopnest::Access& access : accesses) {
     int64_t count = 1;
     for (int64_t extent : shapeOf(nest, access)) count = loopnest::saturatedProduct(count, extent);
-    if (loopnest::saturatedProduct(count, elementBytes(access.dtype)) > kMostBytes) {
+    if (loopnest::saturatedProduct(count, elementBytes(access.dtype)) > kMaxBytes) {
       return absl::ResourceExhaustedError(absl::StrCat(access.name, " has ", count, " elements, too many to be run"));
     }
     std::vector<Number>& drawn = numbers.emplace_back(static_cast<size_t>(count));
@@ -152,7 +152,7 @@ absl::Status forEachMapping(const Nest& software, const v1::Target& target, cons
     std::string reason = absl::StrCat(intrinsic.name(), ": no loops of the operator are its iterations");
     bool used = false;
     const intrinsic::Mappings mappings =
-        intrinsic::enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
+        intrinsic::enumerateMappings(software, *instruction, {.any_order = true, .most = kMaxMappings});
     for (const intrinsic::Matching& matching : mappings.matchings) {
       const absl::Status status = use(mappings.software, intrinsic, matching);
       used = used || status.ok();
@@ -166,8 +166,8 @@ absl::Status forEachMapping(const Nest& software, const v1::Target& target, cons
     return absl::FailedPreconditionError(absl::StrCat(target.name(), " has no instruction ", question.instruction,
                                                       "; accepted: ", absl::StrJoin(names, ", ")));
   }
-  constexpr size_t kMostReasons = 4;
-  const size_t more = reasons.size() - std::min(reasons.size(), kMostReasons);
+  constexpr size_t kMaxReasons = 4;
+  const size_t more = reasons.size() - std::min(reasons.size(), kMaxReasons);
   reasons.resize(reasons.size() - more);
   return absl::FailedPreconditionError(
       absl::StrCat(absl::StrJoin(reasons, "; "), more > 0 ? absl::StrCat("; ", more, " more") : ""));

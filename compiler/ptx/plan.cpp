@@ -22,7 +22,7 @@ using loopnest::saturatedProduct;
 
 constexpr int64_t kCopiedBytes = 16;  // bytes per copy of a thread, at most
 constexpr int kDescribedRowBytes = 128;
-constexpr int64_t kMostIndex = int64_t{1} << 30;  // indices and element numbers are computed in 32 bits
+constexpr int64_t kMaxIndex = int64_t{1} << 30;  // indices and element numbers are computed in 32 bits
 
 class Planner {
  public:
@@ -120,7 +120,7 @@ class Planner {
     TESSERA_ASSIGN_OR_RETURN(auto mapping, physicalMapping(plan_.software, plan_.intrinsic, plan_.matching, target_));
     plan_.mapping = std::move(mapping);
     for (const intrinsic::Group& group : plan_.mapping.groups) {
-      if (group.extent > kMostIndex) return fault("an iteration of the operator is too long for 32 bits");
+      if (group.extent > kMaxIndex) return fault("an iteration of the operator is too long for 32 bits");
       if (!std::has_single_bit(static_cast<uint64_t>(group.size))) return fault("its extents are no powers of two");
     }
     for (const loopnest::Subscript& subscript : plan_.software.accesses[0].subscripts) {
@@ -160,8 +160,8 @@ class Planner {
       const auto& array = plan_.software.accesses[static_cast<size_t>(arrayOf(plan_.matching, operand))];
       int64_t elements = 1;
       for (int64_t extent : shapeOf(plan_.software, array)) elements = saturatedProduct(elements, extent);
-      if (elements > kMostIndex) {
-        return fault(absl::StrCat(array.name, " has ", elements, " elements; at most ", kMostIndex, " are addressed"));
+      if (elements > kMaxIndex) {
+        return fault(absl::StrCat(array.name, " has ", elements, " elements; at most ", kMaxIndex, " are addressed"));
       }
       Addresses addresses;
       const auto [strides, constant] = offsetOf(plan_.software, array);
@@ -476,7 +476,7 @@ class Planner {
     plan.summed_tiles = (plan.extentOf(plan.r) - 1) / plan.tileR() + 1;
     const int64_t stages = saturatedProduct(plan.summed_tiles, plan.summed);
     const int64_t grid = saturatedProduct(saturatedProduct(plan.tiles_x, plan.tiles_y), plan.kept);
-    return std::max(stages, grid) <= kMostIndex;
+    return std::max(stages, grid) <= kMaxIndex;
   }
 
   const v1::Target& target_;

@@ -82,11 +82,11 @@ std::string ResultWriter::finished(std::string element, const Place& x, const Pl
 }
 
 std::string ResultWriter::addedAt(size_t step, const Place& x, const Place& y) {
-  constexpr size_t kMostFetched = 16;  // that are kept in registers
+  constexpr size_t kMaxFetched = 16;  // that are kept in registers
   const auto key = std::pair(step, std::pair(x.added[step], y.added[step]));
   if (const auto found = fetched_.find(key); found != fetched_.end()) return found->second;
   // Forgets all values at once: the next rows need others.
-  if (fetched_.size() >= kMostFetched) fetched_.clear();
+  if (fetched_.size() >= kMaxFetched) fetched_.clear();
   std::string element = added_tensors_[step].begin, within;
   for (const auto& [part, there] : {std::pair(key.second.first, x.within), std::pair(key.second.second, y.within)}) {
     if (part.empty()) continue;
@@ -178,11 +178,11 @@ void ResultWriter::copyOut(const std::string& within, const std::string& from, i
   };
   // Loads `bytes` from shared memory in pieces of at most 16 bytes, the widest access.
   const auto fetch = [&](int64_t bytes, const char* type, const char* prefix, Registers& all) {
-    constexpr int64_t kMostBytes = 16;
+    constexpr int64_t kMaxBytes = 16;
     const int64_t each = std::min<int64_t>(bytes, 4);
-    for (int64_t begin = 0; begin < bytes; begin += kMostBytes) {
+    for (int64_t begin = 0; begin < bytes; begin += kMaxBytes) {
       Registers some;
-      for (int64_t at = begin; at < std::min(bytes, begin + kMostBytes); at += each) some.push_back(fresh(prefix));
+      for (int64_t at = begin; at < std::min(bytes, begin + kMaxBytes); at += each) some.push_back(fresh(prefix));
       line("@", within, " ld.shared.", vectorOf(some.size()), type, " ", listOf(some), ", [", from, "+",
            further + begin, "];");
       all.insert(all.end(), some.begin(), some.end());

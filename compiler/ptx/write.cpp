@@ -191,7 +191,7 @@ class Writer : ResultWriter {
   struct Stages {
     std::string stage, filled, offset, more, wraps;
   };
-  /// Writes the beginning of the loop, where the copies of its stage have arrived.
+  /// Writes the beginning of the loop over stages: it waits until the copies of its stage have arrived.
   Stages enterStages() {
     const Stages loop = {fresh("r"), fresh("r"), fresh("r"), fresh("p"), fresh("p")};
     line("mov.b32 ", loop.stage, ", 0;");

@@ -7,7 +7,7 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr size_t kMostLayouts = 64;  // for several ranges; layouts of a single range replace each other
+constexpr size_t kMaxLayouts = 64;  // for several ranges; layouts of a single range replace each other
 
 int64_t boundOf(const tessera_module_write_bound& bound, std::span<const EvaluatedGridBound> grid_bounds) {
   // Terms are bounded, but there may be many: the sum saturates. Callers clamp it to the operand's size.
@@ -133,7 +133,7 @@ bool ArenaLayout::fit(std::span<const EvaluatedGridBound> grid_bounds) {
       return other.bytes <= made.bytes && std::equal(other.sizes.begin(), other.sizes.end(), made.sizes.begin(),
                                                      [](int64_t theirs, int64_t ours) { return theirs <= ours; });
     });
-    if (layouts_.size() == kMostLayouts) layouts_.erase(layouts_.begin());
+    if (layouts_.size() == kMaxLayouts) layouts_.erase(layouts_.begin());
     chosen = layouts_.insert(layouts_.end(), std::move(made));
   }
   bytes_ = chosen->bytes;

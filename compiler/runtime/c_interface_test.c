@@ -1,4 +1,4 @@
-/* The interface from plain C, against the shared library: what a program in another language sees. */
+/* The interface from plain C, against the shared library: the view of a program in another language. */
 #include <stdio.h>
 #include <string.h>
 

@@ -66,22 +66,23 @@ class Image {
     if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
         header->e_ident[EI_DATA] != ELFDATA2LSB || header->e_type != ET_DYN ||
         header->e_phentsize != sizeof(Elf64_Phdr))
-      return refused("no ELF library of 64 bits");
+      return refused("not a 64-bit ELF library");
     if (header->e_machine != kMachine)
-      return runtimeError(TESSERA_INCOMPATIBLE, "the artifact's code is another machine's");
+      return runtimeError(TESSERA_INCOMPATIBLE, "the artifact's code is for another machine");
     uint64_t end = 0;
     for (uint16_t i = 0; i < header->e_phnum; ++i) {
       const auto entry = at<Elf64_Phdr>(header->e_phoff + uint64_t{i} * sizeof(Elf64_Phdr));
-      if (!entry) return refused("program headers behind its end");
+      if (!entry) return refused("program headers beyond its end");
       const uint64_t size = bytes_.size();
       if (entry->p_offset > size || entry->p_filesz > size - entry->p_offset || entry->p_filesz > entry->p_memsz ||
           entry->p_vaddr > UINT64_MAX / 4 || entry->p_memsz > UINT64_MAX / 4)
-        return refused("a segment behind its end");
+        return refused("a segment beyond its end");
       switch (entry->p_type) {
         case PT_LOAD:
           if (entry->p_vaddr / kPage * kPage < end) return refused("segments that overlap");
           if (entry->p_vaddr % kPage != entry->p_offset % kPage) return refused("a segment that cannot be mapped");
-          if ((entry->p_flags & PF_W) && (entry->p_flags & PF_X)) return refused("a segment to write and to execute");
+          if ((entry->p_flags & PF_W) && (entry->p_flags & PF_X))
+            return refused("a segment that is writable and executable");
           end = (entry->p_vaddr + entry->p_memsz + kPage - 1) / kPage * kPage;
           loads_.push_back(*entry);
           break;
@@ -152,7 +153,7 @@ class Image {
           good = false;
       }
       if (!good)
-        return refused("it asks the dynamic linker for more than its places, as code that runs when loaded would");
+        return refused("it asks the dynamic linker for more than addresses, for example to run code while loading");
     }
     return refused("a table for the dynamic linker without an end");
   }
@@ -162,17 +163,17 @@ class Image {
   RuntimeStatus checkRelocations() const {
     if (table_.relocations_size == 0) return {};
     const auto offset = offsetOf(table_.relocations, table_.relocations_size, false);
-    if (!offset) return refused("relocations outside of what is read only");
+    if (!offset) return refused("relocations outside of read-only data");
     const uint64_t count = table_.relocations_size / sizeof(Elf64_Rela);
     if (count * sizeof(Elf64_Rela) != table_.relocations_size || table_.relative > count)
-      return refused("a part of a relocation");
+      return refused("an incomplete relocation");
     for (uint64_t i = 0; i < count; ++i) {
       const auto entry = at<Elf64_Rela>(*offset + i * sizeof(Elf64_Rela));
       if (!entry || entry->r_info != kRelative) return refused("a relocation that is not relative");
       const uint64_t place = entry->r_offset;
       if (!offsetOf(place, sizeof(uint64_t), true)) return refused("a relocation outside of its data");
       if (place + sizeof(uint64_t) > dynamic_->p_vaddr && place < dynamic_->p_vaddr + dynamic_->p_memsz)
-        return refused("a relocation of what the dynamic linker reads");
+        return refused("a relocation of data that the dynamic linker reads");
     }
     return {};
   }
@@ -189,7 +190,7 @@ class Image {
         std::memcmp(bytes_.data() + *strings + symbol->st_name, TESSERA_MODULE_SYMBOL, name.size() + 1) != 0)
       return runtimeError(TESSERA_CORRUPT, "the artifact's code has no symbol %s", TESSERA_MODULE_SYMBOL);
     if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_shndx == SHN_UNDEF)
-      return refused("its symbol is no data");
+      return refused("its symbol is not data");
     *module = symbol->st_value;
     return {};
   }

@@ -101,7 +101,7 @@ class Checker {
       if (v.dimensions[i].size < -kMaxBytes) return fail("dimension", i, "has an impossible size");
       if (!count || tensor(v, *count) || count->dtype != TESSERA_I64 || count->rank != 0 ||
           std::strcmp(count->name, v.dimensions[i].name) != 0) {
-        return fail("dimension", i, "is a range, and no input says how much of it counts");
+        return fail("dimension", i, "is a range, and no input gives its size");
       }
     }
     for (int i = 0; i < m_->num_inputs; ++i) {
@@ -125,9 +125,9 @@ class Checker {
     }
     for (int i = 0; i < v.num_refused_sizes; ++i) {
       const tessera_module_refused_sizes& sizes = v.refused_sizes[i];
-      if (!isRange(v, sizes.dimension)) return fail("refused size", i, "is of no range");
+      if (!isRange(v, sizes.dimension)) return fail("refused size", i, "names no range");
       if (sizes.first < 0 || sizes.first > sizes.last || sizes.last > -v.dimensions[sizes.dimension].size) {
-        return fail("refused size", i, "is none of its range");
+        return fail("refused size", i, "is not within its range");
       }
       if (sizes.multiple < 0) return fail("refused size", i, "has an impossible multiple");
       if (!string(sizes.reason)) return fail("refused size", i, "has its reason outside the code");
@@ -148,7 +148,7 @@ class Checker {
     return {};
   }
 
-  /// Whether a variant agrees with those before it, all of which have been checked.
+  /// Returns the contradiction between a variant and the earlier ones, which have been checked; null if there is none.
   const char* agrees(const tessera_module_variant& v) const {
     for (const tessera_module_variant* other = m_->variants; other != &v; ++other) {
       for (int i = 0; i < m_->num_inputs; ++i) {
@@ -160,7 +160,7 @@ class Checker {
       // Two variants with equal shapes could never both be selected.
       bool distinct = false;
       for (int i = 0; i < m_->num_inputs && !distinct; ++i) distinct = !sameShape(other->inputs[i], v.inputs[i]);
-      if (!distinct) return "has the input shapes of another";
+      if (!distinct) return "has the same input shapes as another";
     }
     return nullptr;
   }
@@ -217,12 +217,12 @@ class Checker {
     if (!string(t.name)) return "has its name outside the code";
     const auto element = static_cast<int64_t>(tessera_dtype_size(t.dtype));
     if (element == 0) return "has an unknown element type";
-    if (t.rank < 0 || t.rank > kMostRank || !array(t.shape, t.rank)) return "has its shape outside the code";
+    if (t.rank < 0 || t.rank > kMaxRank || !array(t.shape, t.rank)) return "has its shape outside the code";
     int64_t size = element;
     for (int32_t i = 0; i < t.rank; ++i) {
       if (t.shape[i] < 0 || __builtin_mul_overflow(size, t.shape[i], &size)) return "has an impossible shape";
     }
-    if (size != t.size_bytes || !bytes(size)) return "has a size that is not its shape's";
+    if (size != t.size_bytes || !bytes(size)) return "has a size that differs from its shape's";
     if (t.ranges && !array(t.ranges, t.rank)) return "has its ranges outside the code";
     for (int32_t i = 0; t.ranges && i < t.rank; ++i) {
       if (t.ranges[i] == -1) continue;
@@ -236,7 +236,7 @@ class Checker {
       return "reaches beyond the arena";
     }
     if (p.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
-    return 0 <= p.first && p.first <= p.last && p.last <= v.num_steps ? nullptr : "is needed in no step";
+    return 0 <= p.first && p.first <= p.last && p.last <= v.num_steps ? nullptr : "is needed by no step";
   }
 
   const char* buffer(const tessera_module_variant& v, const tessera_module_buffer& b) const {
@@ -247,7 +247,7 @@ class Checker {
         const bool input = b.kind == TESSERA_BUFFER_INPUT;
         if (b.index < 0 || b.index >= (input ? m_->num_inputs : m_->num_outputs)) return "refers to no such tensor";
         const int64_t size = (input ? v.inputs : v.outputs)[b.index].size_bytes;
-        return b.size_bytes == size && b.offset == 0 ? nullptr : "is not the size of its tensor";
+        return b.size_bytes == size && b.offset == 0 ? nullptr : "has another size than its tensor";
       }
       case TESSERA_BUFFER_WEIGHT:
       case TESSERA_BUFFER_ARENA: {
@@ -255,7 +255,7 @@ class Checker {
         if (b.offset % TESSERA_BUFFER_ALIGNMENT != 0) return "has an offset that is no multiple of 64";
         if (b.offset > limit || b.size_bytes > limit - b.offset) return "reaches beyond its section";
         if (b.kind == TESSERA_BUFFER_WEIGHT || v.num_allocations == 0) return nullptr;
-        if (b.index < 0 || b.index >= v.num_allocations) return "lies in no such place";
+        if (b.index < 0 || b.index >= v.num_allocations) return "refers to no such place";
         const tessera_module_allocation& p = v.allocations[b.index];
         const bool inside = b.offset >= p.offset && b.offset + b.size_bytes <= p.offset + p.size_bytes;
         return inside ? nullptr : "reaches beyond its place";
@@ -268,9 +268,9 @@ class Checker {
         return b.offset > limit || b.size_bytes > limit - b.offset ? "reaches beyond its weight" : nullptr;
       }
       case TESSERA_BUFFER_LOOP:
-        return b.index >= 0 && b.index < v.num_loops && b.offset == 0 ? nullptr : "is of no loop";
+        return b.index >= 0 && b.index < v.num_loops && b.offset == 0 ? nullptr : "belongs to no loop";
       default:
-        return "is of an unknown kind";
+        return "has an unknown kind";
     }
   }
 
@@ -285,7 +285,7 @@ class Checker {
       // Loops are sorted by first step, so those that ended before this one can be dropped; the rest must enclose it.
       while (!around.empty() && v.loops[around.back()].last_step <= loop.first_step) around.pop_back();
       if (!around.empty() && v.loops[around.back()].last_step < loop.last_step)
-        return fail("loop", i, "ends outside of the one around it");
+        return fail("loop", i, "ends outside of its enclosing loop");
       around.push_back(i);
       if (const char* what = this->loop(v, i, around, moved)) return fail("loop", i, what);
     }
@@ -295,7 +295,7 @@ class Checker {
         if (b.kind != TESSERA_BUFFER_LOOP) continue;
         const bool inside = s >= v.loops[b.index].first_step && s < v.loops[b.index].last_step;
         if (!inside || !moved[static_cast<size_t>(v.steps[s].operands[operand])])
-          return fail("step", s, "reads what no iteration around it has");
+          return fail("step", s, "reads a loop buffer that no enclosing loop sets");
       }
     }
     return {};
@@ -331,7 +331,7 @@ class Checker {
     if (!scalar(l.trip_count, sizeof(int64_t), false) || !scalar(l.initial_condition, 1, false) ||
         !scalar(l.condition, 1, true) || !scalar(l.iteration, sizeof(int64_t), true) ||
         !scalar(l.executed, sizeof(int64_t), true)) {
-      return "counts in no buffer of one number";
+      return "has a counter or condition that is no scalar buffer";
     }
     for (const tessera_module_carried& c : std::span(l.carried, static_cast<size_t>(l.num_carried))) {
       if (!stays(c.initial) || !written(c.result) || !written(c.spare) || !takes(c.before) || !takes(c.after))
@@ -366,11 +366,11 @@ class Checker {
       const ImageSegment* segment = segmentOf(reinterpret_cast<const void*>(s.phases[i].fn));
       if (!segment || !segment->executable) return "has a phase outside the code";
     }
-    if (!array(s.grid_bounds, s.num_grid_bounds)) return "has its cuts outside the code";
+    if (!array(s.grid_bounds, s.num_grid_bounds)) return "has its grid bounds outside the code";
     for (int32_t i = 0; i < s.num_grid_bounds; ++i) {
       if (const char* what = gridBound(v, s, i)) return what;
     }
-    if (!array(s.write_bounds, s.num_write_bounds)) return "has its reaches outside the code";
+    if (!array(s.write_bounds, s.num_write_bounds)) return "has its write bounds outside the code";
     for (int32_t i = 0; i < s.num_write_bounds; ++i) {
       if (const char* what = writeBound(s, i)) return what;
     }
@@ -379,16 +379,18 @@ class Checker {
 
   const char* writeBound(const tessera_module_step& s, int32_t index) const {
     const tessera_module_write_bound& r = s.write_bounds[index];
-    if (r.operand < s.num_operands - s.num_results || r.operand >= s.num_operands) return "reaches into no result";
-    if (index > 0 && r.operand < s.write_bounds[index - 1].operand) return "has reaches out of order";
-    if (r.num_terms > s.num_grid_bounds || !array(r.terms, r.num_terms)) return "has its reaches outside the code";
-    if (r.base < -kMaxBytes || r.base > kMaxBytes) return "reaches impossibly far";
+    if (r.operand < s.num_operands - s.num_results || r.operand >= s.num_operands)
+      return "has a write bound of no result";
+    if (index > 0 && r.operand < s.write_bounds[index - 1].operand) return "has write bounds out of order";
+    if (r.num_terms > s.num_grid_bounds || !array(r.terms, r.num_terms)) return "has its write bounds outside the code";
+    if (r.base < -kMaxBytes || r.base > kMaxBytes) return "has a write bound out of range";
     for (int32_t i = 0; i < r.num_terms; ++i) {
       const tessera_module_write_bound_term& t = r.terms[i];
-      if (t.grid_bound < 0 || t.grid_bound >= s.num_grid_bounds) return "reaches as far as no cut of its";
+      if (t.grid_bound < 0 || t.grid_bound >= s.num_grid_bounds)
+        return "has a write bound by a grid bound that it lacks";
       if (t.numerator < 1 || !bytes(t.numerator) || t.denominator < 1 || !bytes(t.denominator) || !bytes(t.bytes) ||
           !bytes(t.most)) {
-        return "reaches impossibly far";
+        return "has a write bound out of range";
       }
     }
     return nullptr;
@@ -396,28 +398,28 @@ class Checker {
 
   const char* gridBound(const tessera_module_variant& v, const tessera_module_step& s, int32_t index) const {
     const tessera_module_grid_bound& c = s.grid_bounds[index];
-    if (c.phase < 0 || c.phase >= s.num_phases) return "cuts no phase of its";
+    if (c.phase < 0 || c.phase >= s.num_phases) return "bounds the grid of a phase that it lacks";
     // The product of the ranges' largest sizes bounds `rows * numerator` in neededSteps().
     int64_t rows = 1;  // at most
     for (int32_t d = 0; d < 32; ++d) {
       if ((c.ranges >> d & 1) == 0) continue;
-      if (!isRange(v, d)) return "cuts a phase by no range";
-      if (rows > kMaxBytes / -v.dimensions[d].size) return "cuts a phase by ranges that are too long";
+      if (!isRange(v, d)) return "bounds a grid by no range";
+      if (rows > kMaxBytes / -v.dimensions[d].size) return "bounds a grid by ranges that are too long";
       rows *= -v.dimensions[d].size;
     }
-    if (c.ranges == 0) return "cuts a phase by no range";
+    if (c.ranges == 0) return "bounds a grid by no range";
     const int64_t grid = s.phases[c.phase].grid;
     const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
     if (!within(c.count, 1, grid) || !within(c.inner, 1, grid / c.count) || grid % (c.count * c.inner) != 0 ||
         !within(c.numerator, 1, kMaxBytes / rows) || !within(c.denominator, 1, kMaxBytes) ||
         !within(c.slack, 0, kMaxBytes)) {
-      return "cuts a phase where there is no level";
+      return "bounds a grid where there is no level";
     }
     if (index == 0 || s.grid_bounds[index - 1].phase < c.phase) return nullptr;
     // The grid bounds of a phase are nested, slowest first.
     const bool within_other =
         s.grid_bounds[index - 1].phase == c.phase && s.grid_bounds[index - 1].inner % (c.count * c.inner) == 0;
-    return within_other ? nullptr : "has cuts out of order";
+    return within_other ? nullptr : "has grid bounds out of order";
   }
 
   const char* fixedInput(int index) const {
@@ -425,7 +427,7 @@ class Checker {
     if (f.input < 0 || f.input >= m_->num_inputs) return "refers to no such input";
     if (index > 0 && f.input <= m_->fixed_inputs[index - 1].input) return "is out of order";
     for (int i = 0; i < m_->num_variants; ++i) {
-      if (f.size_bytes != m_->variants[i].inputs[f.input].size_bytes) return "is not the size of its input";
+      if (f.size_bytes != m_->variants[i].inputs[f.input].size_bytes) return "has another size than its input";
     }
     const size_t alignment = tessera_dtype_size(m_->variants[0].inputs[f.input].dtype);
     if (f.size_bytes > 0 && !readable(f.data, static_cast<size_t>(f.size_bytes), alignment)) {
@@ -440,7 +442,7 @@ class Checker {
     if (e.dimension < 0 || e.dimension >= v.outputs[e.output].rank) return "refers to no such dimension";
     if (e.buffer < 0 || e.buffer >= v.num_buffers) return "refers to no such buffer";
     if (v.buffers[e.buffer].size_bytes != sizeof(int64_t)) return "is not in a buffer of one i64";
-    if (v.buffers[e.buffer].kind == TESSERA_BUFFER_LOOP) return "is where a loop says";
+    if (v.buffers[e.buffer].kind == TESSERA_BUFFER_LOOP) return "is in a buffer of a loop";
     if (index == 0) return nullptr;
     const tessera_module_extent& before = v.extents[index - 1];
     const bool ascends = before.output < e.output || (before.output == e.output && before.dimension < e.dimension);

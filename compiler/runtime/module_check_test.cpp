@@ -202,41 +202,42 @@ TEST(ModuleCheck, RefusesCutsThatAreNone) {
   refuses([](RangedTables& r) { r.tables.dimension.size = 4; });
 }
 
-TEST(ModuleCheck, ReachesAreOfAResultAndItsCuts) {
-  struct Reaching {
+TEST(ModuleCheck, WriteBoundsAreOfAResultAndItsGridBounds) {
+  struct BoundedTables {
     tessera_module_write_bound_term term = {0, 0, 1, 1, 64, 128};
     tessera_module_write_bound write_bounds[2] = {{3, 1, -64, nullptr}, {3, 0, 64, nullptr}};
     RangedTables ranged;
-    Reaching() {
+    BoundedTables() {
       write_bounds[0].terms = &term;
       ranged.tables.step.write_bounds = write_bounds;
       ranged.tables.step.num_write_bounds = 2;
     }
     RuntimeStatus check() const {
       const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
-      const ImageSegment segments[] = {{begin, begin + sizeof(Reaching), false}, {code, code + 1, true}};
+      const ImageSegment segments[] = {{begin, begin + sizeof(BoundedTables), false}, {code, code + 1, true}};
       return checkModule(&ranged.tables.module, segments, {"x86_64-unknown-linux-gnu", {"avx2", "fma"}}, 128);
     }
   };
-  const Reaching good;
+  const BoundedTables good;
   EXPECT_TRUE(good.check().ok()) << good.check().message();
   const auto refuses = [](const char* words, auto change) {
-    Reaching changed;
+    BoundedTables changed;
     change(changed);
     EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
     EXPECT_THAT(changed.check().message(), HasSubstr(words));
   };
-  refuses("reaches into no result", [](Reaching& r) { r.write_bounds[0].operand = 2; });
-  refuses("reaches into no result", [](Reaching& r) { r.write_bounds[1].operand = 4; });
-  refuses("impossibly far", [](Reaching& r) { r.write_bounds[1].base = INT64_MAX; });
-  refuses("impossibly far", [](Reaching& r) { r.term.denominator = 0; });
-  refuses("impossibly far", [](Reaching& r) { r.term.numerator = INT64_MAX; });
-  refuses("impossibly far", [](Reaching& r) { r.term.bytes = -1; });
-  refuses("impossibly far", [](Reaching& r) { r.term.most = INT64_MAX; });
-  refuses("no cut of its", [](Reaching& r) { r.term.grid_bound = 1; });
-  refuses("reaches outside", [](Reaching& r) { r.write_bounds[0].num_terms = 2; });
-  refuses("reaches outside", [](Reaching& r) { r.write_bounds[0].terms = nullptr; });
-  refuses("reaches outside", [](Reaching& r) { r.ranged.tables.step.write_bounds = &r.write_bounds[2] + 1000; });
+  refuses("has a write bound of no result", [](BoundedTables& r) { r.write_bounds[0].operand = 2; });
+  refuses("has a write bound of no result", [](BoundedTables& r) { r.write_bounds[1].operand = 4; });
+  refuses("has a write bound out of range", [](BoundedTables& r) { r.write_bounds[1].base = INT64_MAX; });
+  refuses("has a write bound out of range", [](BoundedTables& r) { r.term.denominator = 0; });
+  refuses("has a write bound out of range", [](BoundedTables& r) { r.term.numerator = INT64_MAX; });
+  refuses("has a write bound out of range", [](BoundedTables& r) { r.term.bytes = -1; });
+  refuses("has a write bound out of range", [](BoundedTables& r) { r.term.most = INT64_MAX; });
+  refuses("by a grid bound that it lacks", [](BoundedTables& r) { r.term.grid_bound = 1; });
+  refuses("write bounds outside", [](BoundedTables& r) { r.write_bounds[0].num_terms = 2; });
+  refuses("write bounds outside", [](BoundedTables& r) { r.write_bounds[0].terms = nullptr; });
+  refuses("write bounds outside",
+          [](BoundedTables& r) { r.ranged.tables.step.write_bounds = &r.write_bounds[2] + 1000; });
 }
 
 TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {
@@ -265,10 +266,10 @@ TEST(ModuleCheck, PlacesAreOfTheArenaAndHoldTheirBuffers) {
   refuses("place 1 reaches beyond the arena", [](Placed& p) { p.allocations[1].size_bytes = 192; });
   refuses("place 0 reaches beyond the arena", [](Placed& p) { p.allocations[0].offset = -64; });
   refuses("place 0 has an offset", [](Placed& p) { p.allocations[0].offset = 8; });
-  refuses("place 0 is needed in no step", [](Placed& p) { p.allocations[0].first = 2; });
-  refuses("place 0 is needed in no step", [](Placed& p) { p.allocations[0].last = 2; });
-  refuses("place 1 is needed in no step", [](Placed& p) { p.allocations[1].first = -1; });
-  refuses("buffer 2 lies in no such place", [](Placed& p) { p.tables.buffers[2].index = 2; });
+  refuses("place 0 is needed by no step", [](Placed& p) { p.allocations[0].first = 2; });
+  refuses("place 0 is needed by no step", [](Placed& p) { p.allocations[0].last = 2; });
+  refuses("place 1 is needed by no step", [](Placed& p) { p.allocations[1].first = -1; });
+  refuses("buffer 2 refers to no such place", [](Placed& p) { p.tables.buffers[2].index = 2; });
   refuses("buffer 2 reaches beyond its place", [](Placed& p) { p.tables.buffers[2].index = 0; });
   refuses("table outside", [](Placed& p) { p.tables.variants[0].num_allocations = 1 << 19; });
 }
@@ -321,15 +322,15 @@ TEST(ModuleCheck, LoopsHaveTheirOwnBuffersAndLieWithinEachOther) {
       {"loop 0 has no steps", [](LoopTables& t) { t.loops[0].last_step = 1; }},
       {"loop 0 has no steps", [](LoopTables& t) { t.loops[0].last_step = 4; }},
       {"loop 1 is out of order", [](LoopTables& t) { t.loops[1].first_step = 0; }},
-      {"ends outside of the one around it",
+      {"ends outside of its enclosing loop",
        [](LoopTables& t) { t.loops[0].first_step = 0, t.loops[0].last_step = 2, t.loops[1].first_step = 1; }},
       {"impossible number", [](LoopTables& t) { t.loops[0].max_iterations = -1; }},
       {"outside the code", [](LoopTables& t) { t.loops[0].carried = nullptr; }},
       {"outside the code", [](LoopTables& t) { t.loops[0].num_scans = -1; }},
-      {"one number", [](LoopTables& t) { t.loops[0].trip_count = 5; }},
-      {"one number", [](LoopTables& t) { t.loops[0].condition = 6; }},
-      {"one number", [](LoopTables& t) { t.loops[0].iteration = 13; }},
-      {"one number", [](LoopTables& t) { t.loops[0].executed = -2; }},
+      {"no scalar buffer", [](LoopTables& t) { t.loops[0].trip_count = 5; }},
+      {"no scalar buffer", [](LoopTables& t) { t.loops[0].condition = 6; }},
+      {"no scalar buffer", [](LoopTables& t) { t.loops[0].iteration = 13; }},
+      {"no scalar buffer", [](LoopTables& t) { t.loops[0].executed = -2; }},
       {"scans beyond", [](LoopTables& t) { t.loops[0].max_iterations = 5; }},
       {"scans beyond", [](LoopTables& t) { t.loops[0].max_iterations = 0; }},
       {"scans beyond", [](LoopTables& t) { t.buffers[10].size_bytes = 33; }},
@@ -340,9 +341,9 @@ TEST(ModuleCheck, LoopsHaveTheirOwnBuffersAndLieWithinEachOther) {
       {"carries no such buffer", [](LoopTables& t) { t.carried[0].result = 1; }},    // a weight
       {"carries no such buffer", [](LoopTables& t) { t.carried[0].initial = 8; }},   // its own
       {"carries no such buffer", [](LoopTables& t) { t.carried[0].initial = 11; }},  // of the inner loop
-      {"is of no loop", [](LoopTables& t) { t.buffers[7].index = 2; }},
-      {"no iteration around it", [](LoopTables& t) { t.outside[0] = 7; }},
-      {"no iteration around it", [](LoopTables& t) { t.reads[0] = 11; }},
+      {"belongs to no loop", [](LoopTables& t) { t.buffers[7].index = 2; }},
+      {"no enclosing loop sets", [](LoopTables& t) { t.outside[0] = 7; }},
+      {"no enclosing loop sets", [](LoopTables& t) { t.reads[0] = 11; }},
   };
   for (const auto& [message, damage] : faults) {
     LoopTables tables;
@@ -375,10 +376,10 @@ TEST(ModuleCheck, RefusedSizesAreOfARange) {
     EXPECT_EQ(changed.check().code(), TESSERA_CORRUPT) << words;
     EXPECT_THAT(changed.check().message(), HasSubstr(words));
   };
-  refuses("is of no range", [](tessera_module_refused_sizes& s) { s.dimension = 1; });
-  refuses("is none of its range", [](tessera_module_refused_sizes& s) { s.last = 5; });
-  refuses("is none of its range", [](tessera_module_refused_sizes& s) { s.first = -1; });
-  refuses("is none of its range", [](tessera_module_refused_sizes& s) { s.last = 0; });
+  refuses("names no range", [](tessera_module_refused_sizes& s) { s.dimension = 1; });
+  refuses("is not within its range", [](tessera_module_refused_sizes& s) { s.last = 5; });
+  refuses("is not within its range", [](tessera_module_refused_sizes& s) { s.first = -1; });
+  refuses("is not within its range", [](tessera_module_refused_sizes& s) { s.last = 0; });
   refuses("an impossible multiple", [](tessera_module_refused_sizes& s) { s.multiple = -2; });
   refuses("its reason outside", [](tessera_module_refused_sizes& s) { s.reason = "elsewhere"; });
 }
@@ -414,7 +415,7 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"table outside", [](Tables& t) { t.module.variants = nullptr; }},
       {"table outside", [](Tables& t) { t.variants[0].num_dimensions = 1 << 19; }},
       {"dimension 0 has its name outside", [](Tables& t) { t.dimension.name = outside; }},
-      {"dimension 0 is a range, and no input says how much of it counts", [](Tables& t) { t.dimension.size = -1; }},
+      {"dimension 0 is a range, and no input gives its size", [](Tables& t) { t.dimension.size = -1; }},
       {"impossible amount", [](Tables& t) { t.module.scratch_bytes = INT64_MAX; }},
       {"table outside", [](Tables& t) { t.variants[0].num_steps = 1 << 19; }},
       {"table outside", [](Tables& t) { t.variants[0].num_buffers = -1; }},
@@ -428,12 +429,12 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"output 0 has a size", [](Tables& t) { t.output.size_bytes = 64; }},
       {"buffer 0 refers to no such", [](Tables& t) { t.buffers[0].index = 1; }},
       {"buffer 3 refers to no such", [](Tables& t) { t.buffers[3].index = -1; }},
-      {"buffer 0 is not the size", [](Tables& t) { t.buffers[0].size_bytes = 256; }},
+      {"buffer 0 has another size", [](Tables& t) { t.buffers[0].size_bytes = 256; }},
       {"buffer 1 reaches beyond", [](Tables& t) { t.buffers[1].offset = 128; }},
       {"buffer 2 reaches beyond", [](Tables& t) { t.buffers[2].size_bytes = 129; }},
       {"buffer 2 has an impossible", [](Tables& t) { t.buffers[2].offset = -64; }},
       {"buffer 2 has an offset", [](Tables& t) { t.buffers[2].offset = 32; }},
-      {"buffer 2 is of an unknown kind", [](Tables& t) { t.buffers[2].kind = 9; }},
+      {"buffer 2 has an unknown kind", [](Tables& t) { t.buffers[2].kind = 9; }},
       {"step 0 refers to no such", [](Tables& t) { t.operands[1] = 5; }},
       {"step 0 has its operands", [](Tables& t) { t.step.num_operands = 1 << 18; }},
       {"step 0 has its phases", [](Tables& t) { t.step.phases = nullptr; }},
@@ -448,8 +449,8 @@ TEST(ModuleCheck, EveryFaultIsFoundAndNamed) {
       {"table outside", [](Tables& t) { t.module.num_fixed_inputs = -1; }},
       {"table outside", [](Tables& t) { t.variants[0].extents = nullptr; }},
       {"fixed input 0 refers to no such", [](Tables& t) { t.fixed.input = 1; }},
-      {"fixed input 0 is not the size", [](Tables& t) { t.fixed.size_bytes = 64; }},
-      {"fixed input 0 is not the size", [](Tables& t) { t.module.num_variants = 2; }},
+      {"fixed input 0 has another size", [](Tables& t) { t.fixed.size_bytes = 64; }},
+      {"fixed input 0 has another size", [](Tables& t) { t.module.num_variants = 2; }},
       {"fixed input 0 has its value outside", [](Tables& t) { t.fixed.data = elsewhere; }},
       {"extent 0 refers to no such output", [](Tables& t) { t.extents[0].output = -1; }},
       {"extent 1 refers to no such dimension", [](Tables& t) { t.extents[1].dimension = 2; }},
@@ -479,11 +480,11 @@ TEST(ModuleCheck, EveryVariantIsChecked) {
       {"variant 1, buffer 2 reaches beyond", [](Tables& t) { t.buffers2[2].offset = 512; }},
       // Values that fit the larger variant do not fit the smaller one.
       {"variant 0, buffer 2 reaches beyond", [](Tables& t) { t.buffers[2].offset = 256; }},
-      {"variant 1, buffer 0 is not the size", [](Tables& t) { t.buffers2[0].size_bytes = 128; }},
+      {"variant 1, buffer 0 has another size", [](Tables& t) { t.buffers2[0].size_bytes = 128; }},
       {"variant 1, step 0 refers to no such", [](Tables& t) { t.variants[1].num_buffers = 3; }},
       {"variant 1 has another input", [](Tables& t) { t.input2.name = t.another; }},
       {"variant 1 has another output", [](Tables& t) { t.output2.dtype = TESSERA_I32; }},
-      {"variant 1 has the input shapes of another",
+      {"variant 1 has the same input shapes as another",
        [](Tables& t) {
          t.variants[1] = t.variants[0];
          t.variants[1].arena_bytes = 512;

@@ -31,7 +31,7 @@ class ModuleImage {
 };
 
 /// The largest rank of a tensor that checkModule() accepts.
-inline constexpr int32_t kMostRank = 64;
+inline constexpr int32_t kMaxRank = 64;
 
 /// A readable segment of a loaded image, as addresses [begin, end).
 struct ImageSegment {

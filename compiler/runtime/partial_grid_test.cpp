@@ -63,7 +63,7 @@ TEST(GridPart, RoundsRowsUpToSteps) {
   EXPECT_EQ(neededSteps(bound, 90), 4);
   bound.slack = 2;
   EXPECT_EQ(neededSteps(bound, 1), 3);
-  EXPECT_EQ(neededSteps(bound, 0), 2);  // a result may have rows in addition to those of the range
+  EXPECT_EQ(neededSteps(bound, 0), 2);  // a result may have more rows than the range
 }
 
 TEST(GridPart, NothingIsLeftOfNoRows) {

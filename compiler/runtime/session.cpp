@@ -286,7 +286,7 @@ std::span<const int64_t> Session::extentsOf(std::span<const tessera_const_buffer
 /// Checks an input with ranges that does not have the size of the variant: it must have the size of the run.
 RuntimeStatus Session::checkDense(std::span<const tessera_const_buffer> inputs, size_t input) const {
   const tessera_module_tensor& tensor = tables().inputs[input];
-  std::array<int64_t, kMostRank> extents{};
+  std::array<int64_t, kMaxRank> extents{};
   auto bytes = static_cast<int64_t>(tessera_dtype_size(tensor.dtype));
   for (const int64_t extent : extentsOf(inputs, input, extents)) bytes *= extent;  // at most the variant's
   if (inputs[input].size_bytes == static_cast<size_t>(bytes)) {
@@ -345,7 +345,7 @@ void Session::bindCaller(std::span<const tessera_const_buffer> inputs, std::span
     bound.given[i] = const_cast<void*>(inputs[i].data);
     const tessera_module_tensor& tensor = tables().inputs[i];
     if (inputs[i].size_bytes == static_cast<size_t>(tensor.size_bytes)) continue;
-    std::array<int64_t, kMostRank> extents{};
+    std::array<int64_t, kMaxRank> extents{};
     bound.given[i] = bound.dense.place(dense_.data(), i, inputs[i].data, extentsOf(inputs, i, extents));
   }
   for (const CallerSlot& slot : bound.caller_slots) {

@@ -21,10 +21,10 @@ absl::StatusOr<Place> BufferPlaces::of(int buffer) const {
 
 absl::Status BufferPlaces::bind(int loop, int buffer, const Place& place) {
   if (!exists(buffer) || plan_.buffers(buffer).kind() != v1::Buffer::LOOP || plan_.buffers(buffer).index() != loop)
-    return absl::InternalError(absl::StrCat("buffer ", buffer, " is none of loop ", loop));
+    return absl::InternalError(absl::StrCat("buffer ", buffer, " does not belong to loop ", loop));
   if (plan_.buffers(buffer).size_bytes() != place.size_bytes) {
     return absl::InternalError(absl::StrCat("buffer ", buffer, " of a loop has ", plan_.buffers(buffer).size_bytes(),
-                                            " bytes, its place ", place.size_bytes));
+                                            " bytes, its allocation ", place.size_bytes));
   }
   bound_[static_cast<size_t>(buffer)] = place;
   return absl::OkStatus();
@@ -39,7 +39,7 @@ absl::Status checkLoops(const v1::Plan& plan) {
     while (!ends.empty() && ends.back() <= loop.first_step()) ends.pop_back();
     const int end = ends.empty() ? plan.steps_size() : ends.back();
     if (loop.first_step() < first || loop.first_step() >= loop.last_step() || loop.last_step() > end)
-      return absl::InternalError(absl::StrCat("loop ", l, " is out of order, or crosses another one"));
+      return absl::InternalError(absl::StrCat("loop ", l, " is out of order or overlaps another one"));
     ends.push_back(loop.last_step());
     first = loop.first_step();
   }
@@ -50,7 +50,7 @@ absl::StatusOr<int64_t> LoopState::readInteger(int buffer, unsigned bits) const 
   TESSERA_ASSIGN_OR_RETURN(const Place place, places_.of(buffer));
   TESSERA_ASSIGN_OR_RETURN(const Array array, memory_.read(place, Element{Element::Kind::kInteger, bits}, {}));
   const interpreter::Scalar value = array.at(array.offset);
-  if (value.error > 0) return absl::FailedPreconditionError("a loop ends where rounding decides");
+  if (value.error > 0) return absl::FailedPreconditionError("the rounding of its condition decides when a loop ends");
   return value.integer;
 }
 
@@ -90,7 +90,8 @@ absl::Status LoopState::bindPart(const v1::StepLoop::Scan& scan) {
   TESSERA_ASSIGN_OR_RETURN(const Place whole, places_.of(scan.whole()));
   const int64_t most = loop_.max_iterations();
   if (most <= 0 || whole.size_bytes % most != 0)
-    return absl::InternalError(absl::StrCat("loop ", number_, " reads parts of what has no such parts"));
+    return absl::InternalError(
+        absl::StrCat("loop ", number_, " reads parts of a buffer that does not divide into them"));
   return places_.bind(number_, scan.part(),
                       whole.part(scan.reversed() ? most - 1 - ended_ : ended_, whole.size_bytes / most));
 }

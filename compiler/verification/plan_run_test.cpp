@@ -353,11 +353,11 @@ TEST_F(PlanRunTest, FindsWrongLoops) {
 
   w = doubling(5, false);
   w.plan().mutable_loops(0)->mutable_carried(0)->set_before(3);
-  EXPECT_THAT(fault(w), HasSubstr("buffer 3 is none of loop 0"));
+  EXPECT_THAT(fault(w), HasSubstr("buffer 3 does not belong to loop 0"));
 
   w = doubling(5, false);
   w.plan().mutable_buffers(w.plan().loops(0).carried(0).before())->set_size_bytes(16);
-  EXPECT_THAT(fault(w), HasSubstr("its place 24"));
+  EXPECT_THAT(fault(w), HasSubstr("its allocation 24"));
 
   // Two values in one place: each overwrites one that the other needs.
   w = doubling(5, false);
