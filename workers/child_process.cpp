@@ -162,7 +162,7 @@ void ChildProcess::pollUntilExit(ChildExit& end) {
 
 bool ChildProcess::isFull() const {
   const FolderSize size = sizeOf(spec_.scratch, "in");
-  return size.bytes > spec_.scratch_bytes || size.entries > kMostEntries || size.hidden;
+  return size.bytes > spec_.scratch_bytes || size.entries > kMaxEntries || size.hidden;
 }
 
 void ChildProcess::reap(ChildExit& end) {

@@ -34,9 +34,9 @@ struct ChildSetup {
 };
 
 /// Sets up the process: own process group, death with the worker, default signal handlers and no blocked signals.
-/// Descriptors: 0 (/dev/null), 1 and 2 (output), 3 (progress), 4 (report, closed by exec), 5 (known steps, if any), no
-/// others. Then mounts, working folder, umask 077, limits and user. Async-signal-safe. A failed step is reported and
-/// ends the process with kTaskExecFailed.
+/// Descriptors: 0 (/dev/null), 1 and 2 (output), 3 (progress), 4 (report, closed by exec), 5 (shared step cache, if
+/// any), no others. Then mounts, working folder, umask 077, limits and user. Async-signal-safe. A failed step is
+/// reported and ends the process with kTaskExecFailed.
 void setUpChild(const ChildSetup& setup);
 
 /// Makes the kernel kill this process when its worker ends. Ends it at once if the worker is gone, which a closed pipe

@@ -17,11 +17,11 @@ std::vector<int> allowedCpus() {
   return cpus;
 }
 
-std::vector<int> cpusOfTask(v1::CoreUse use, int first, int threads, int lent, const std::vector<int>& allowed) {
-  const int count = static_cast<int>(allowed.size()), others = count - lent;
-  if (lent <= 0 || others <= 0) return {};
+std::vector<int> cpusOfTask(v1::CoreUse use, int first, int threads, int measuring, const std::vector<int>& allowed) {
+  const int count = static_cast<int>(allowed.size()), others = count - measuring;
+  if (measuring <= 0 || others <= 0) return {};
   if (use == v1::OTHERS) return {allowed.begin(), allowed.begin() + others};
-  if (use != v1::MEASURING || first < 0 || first + threads > lent) return {};
+  if (use != v1::MEASURING || first < 0 || first + threads > measuring) return {};
   return {allowed.begin() + others + first, allowed.begin() + others + first + threads};
 }
 

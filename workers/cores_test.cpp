@@ -22,7 +22,7 @@ TEST(Cores, OtherwiseAllOfThem) {
   EXPECT_THAT(cpusOfTask(v1::WHOLE_HOST, 0, 2, 1, {0, 1}), IsEmpty());
   EXPECT_THAT(cpusOfTask(v1::OTHERS, 0, 1, 1, {0}), IsEmpty()) << "nothing would be left";
   EXPECT_THAT(cpusOfTask(v1::OTHERS, 0, 1, 0, {0, 1}), IsEmpty());
-  EXPECT_THAT(cpusOfTask(v1::MEASURING, 1, 2, 2, {0, 1, 2}), IsEmpty()) << "more than is lent";
+  EXPECT_THAT(cpusOfTask(v1::MEASURING, 1, 2, 2, {0, 1, 2}), IsEmpty()) << "more than the measuring cores";
 }
 
 TEST(Cores, SomeAreAllowed) { EXPECT_FALSE(allowedCpus().empty()); }

@@ -50,7 +50,7 @@ void add(FileDescriptor opened, std::string_view but, int depth, FolderSize& siz
     if (fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // deleted in the meantime
     size.bytes += int64_t{status.st_blocks} * kBlock;
     // The folder is over its limit already; counting further would only take time.
-    if (++size.entries > kMostEntries) return;
+    if (++size.entries > kMaxEntries) return;
     if (!S_ISDIR(status.st_mode)) continue;
     FileDescriptor inner = openFolder(fd, entry->d_name);
     if (inner.valid() && depth < kDeepest) {

@@ -12,10 +12,10 @@ struct FolderSize {
 };
 
 /// Limit on entries, far above what tasks create: even empty files cost disk space.
-constexpr int64_t kMostEntries = 200'000;
+constexpr int64_t kMaxEntries = 200'000;
 
 /// Measures a folder without its entry `but`; concurrent changes may be missed. Changes the permissions of subfolders
-/// that their owner, this user, has made unreadable. Stops counting beyond kMostEntries.
+/// that their owner, this user, has made unreadable. Stops counting beyond kMaxEntries.
 FolderSize sizeOf(const std::string& folder, const std::string& but);
 
 }  // namespace tessera::worker

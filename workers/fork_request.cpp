@@ -15,7 +15,7 @@
 namespace tessera::worker {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 16;
+constexpr size_t kMaxBytes = 1 << 16;
 
 class Writer {
  public:
@@ -130,7 +130,7 @@ absl::Status sendForkRequest(int socket, const ForkRequest& request, const ForkD
 }
 
 std::optional<ReceivedFork> receiveForkRequest(int socket) {
-  std::string bytes(kMostBytes, '\0');
+  std::string bytes(kMaxBytes, '\0');
   iovec part = {bytes.data(), bytes.size()};
   Control control = {};
   msghdr message = {};

@@ -29,7 +29,7 @@ struct ForkReply {
   ChildReport failed;   ///< error 0: the process exists
 };
 
-/// Output, progress and report (child_setup.h) of the new process, and its known steps (-1: none).
+/// Output, progress and report (child_setup.h) of the new process, and its shared step cache (-1: none).
 using ForkDescriptors = std::array<int, 4>;
 
 /// Sends a request through `socket` (SOCK_SEQPACKET). UNAVAILABLE if the other end is closed.

@@ -16,6 +16,6 @@ inline constexpr int64_t kMaxEnclosedBytes = 64 << 10, kEnclosedBytesOfResult = 
 /// File in out/ with step results that a task adds to the cache (shared_step_cache.h), and its maximum size. It is not
 /// an output of the task.
 inline constexpr char kStepCacheFile[] = "step-cache";
-inline constexpr int64_t kMostStepBytes = 16 << 20;
+inline constexpr int64_t kMaxStepBytes = 16 << 20;
 
 }  // namespace tessera::worker

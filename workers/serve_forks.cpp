@@ -117,7 +117,7 @@ std::vector<std::string> serveForks(const std::string& build) {
         reaped.write.reset();
         made.write.reset();
         becomeTask(*received, null.get(), reaped.read.get(), worker);
-        next.release();  // the descriptor now belongs to the task's known steps
+        next.release();  // the descriptor now belongs to the task's step cache
         return std::move(received->request.arguments);
       }
       if (task < 0) {
@@ -125,7 +125,7 @@ std::vector<std::string> serveForks(const std::string& build) {
         if (first > 0) kill(first, SIGKILL);
         refuse(made.write.get(), {"fork", error}, first);
       }
-      setpgid(task, task);  // the task does the same; whoever comes first, the group exists before it is signalled
+      setpgid(task, task);  // the task does the same, so the group exists before either process signals it
       answer(made.write.get(), {{task, first}, {}});
     }
     ForkReply reply;

@@ -198,13 +198,13 @@ std::shared_ptr<SharedStepCache> ProjectStepCaches::of(const std::string& projec
   Project& its = projects_[project];
   its.asked = ++asked_;
   if (its.steps == nullptr) {
-    auto made = SharedStepCache::create(bytes_ / kMostProjects);
+    auto made = SharedStepCache::create(bytes_ / kMaxProjects);
     if (!made.ok()) return nullptr;
     its.steps = *std::move(made);
   }
   std::shared_ptr<SharedStepCache> steps = its.steps;
   // Evict the project that asked least recently. Tasks that have its file mapped can still read it.
-  if (projects_.size() > kMostProjects) {
+  if (projects_.size() > kMaxProjects) {
     projects_.erase(std::min_element(projects_.begin(), projects_.end(), [](const auto& one, const auto& other) {
       return one.second.asked < other.second.asked;
     }));

@@ -77,7 +77,7 @@ class ProjectStepCaches {
   std::shared_ptr<SharedStepCache> of(const std::string& project);
 
  private:
-  static constexpr size_t kMostProjects = 8;
+  static constexpr size_t kMaxProjects = 8;
 
   const size_t bytes_;
   std::mutex mutex_;

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kLeastMemory = int64_t{4} << 30;  // minimum to map and start the task program
+constexpr int64_t kMinMemory = int64_t{4} << 30;  // minimum to map and start the task program
 
 int64_t memoryOfMachine() { return sysconf(_SC_PHYS_PAGES) * int64_t{sysconf(_SC_PAGESIZE)}; }
 
@@ -79,8 +79,8 @@ absl::Status takeOutputs(const AttemptFolder& folder, int64_t most, v1::ExecuteR
 
 absl::Status place(const std::string& from, const std::string& to) {
   std::error_code error;
-  // A hard link needs no copy, and unlike a symbolic link it works inside the sandbox, where the source path does not
-  // exist.
+  // A hard link needs no copy. Unlike a symbolic link it works inside the sandbox, which does not contain the source
+  // path.
   fs::create_hard_link(from, to, error);
   return error ? absl::ErrnoToStatus(error.value(), to) : absl::OkStatus();
 }
@@ -104,7 +104,7 @@ absl::StatusOr<std::unique_ptr<StandaloneSandbox>> StandaloneSandbox::open(const
   lone->runner_.binary = options.binary;
   lone->runner_.sandbox = std::move(plan);
   lone->runner_.default_memory_bytes =
-      options.memory_bytes > 0 ? options.memory_bytes : std::max(kLeastMemory, memoryOfMachine());
+      options.memory_bytes > 0 ? options.memory_bytes : std::max(kMinMemory, memoryOfMachine());
   lone->runner_.build = compilerVersion();
   lone->runner_.forks = std::make_shared<ForkServer>(options.binary, lone->runner_.build);
   const absl::Status started = lone->runner_.forks->start();

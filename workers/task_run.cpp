@@ -62,7 +62,7 @@ bool readResult(const std::string& path, v1::TaskResult& result) {
 std::string readSteps(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat status{};
-  if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kMostStepBytes)
+  if (!file.valid() || fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size > kMaxStepBytes)
     return "";
   std::string bytes(static_cast<size_t>(status.st_size), '\0');
   size_t got = 0;

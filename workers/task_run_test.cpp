@@ -213,7 +213,7 @@ TEST_P(TaskRunTest, UnboundedAllocationIsOutOfMemory) {
 #endif
 
 TEST_P(TaskRunTest, CancelEndsAWholeFamilyThatIgnoresSigterm) {
-  // 1 + 2 + 4 processes, all of which must have reported that they are ready before the cancellation.
+  // 1 + 2 + 4 processes. All of them have reported that they are ready before the cancellation.
   int ready = 0;
   const Failure failure = run(taskNamed("unconfined-multiply"), [&](const v1::Progress&) {
                             if (++ready == 1) std::thread([this] { attempt_.cancel(StopReason::kCancelled); }).detach();
@@ -232,7 +232,7 @@ TEST_P(TaskRunTest, CancelBeforeTheStartIsNotForgotten) {
 }
 
 TEST_P(TaskRunTest, StopInTimeForTheServersPromise) {
-  // A cancellation takes at most two seconds, of which half a second is the heartbeat interval.
+  // A cancellation takes at most two seconds, including the heartbeat interval of half a second.
   EXPECT_LE(TaskRunner().kill_grace, Milliseconds(1000));
 }
 

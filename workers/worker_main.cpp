@@ -26,7 +26,7 @@ using namespace tessera;
 using namespace tessera::worker;
 
 /// Minimum to map and start the task program.
-constexpr int64_t kLeastMemory = int64_t{4} << 30;
+constexpr int64_t kMinMemory = int64_t{4} << 30;
 
 std::map<std::string, v1::TaskKind> taskKinds() {
   return {{"plan", v1::PLAN},       {"build", v1::BUILD},     {"assemble", v1::ASSEMBLE}, {"execute", v1::EXECUTE},
@@ -132,7 +132,7 @@ int run(Flags& flags, const sigset_t& signals) {
     // Address space exceeds memory in use, because mapped libraries and weights count in full. Concurrent tasks share
     // the machine.
     flags.options.runner.default_memory_bytes =
-        std::max(kLeastMemory, identity->host().memory_bytes() / (int64_t{flags.slots} * flags.sharing));
+        std::max(kMinMemory, identity->host().memory_bytes() / (int64_t{flags.slots} * flags.sharing));
   }
   const int64_t tasks = int64_t{flags.slots} * flags.sharing;
   if (flags.options.runner.default_memory_bytes > identity->host().memory_bytes() / tasks) {

@@ -155,10 +155,10 @@ TEST_F(WorkerTest, AWorkerThatCannotWorkSaysSoAndTakesNothing) {
   fs::rename(attempts(), temporary_.path() + "/aside");
   std::ofstream(attempts()) << "no folder";
   const std::string trouble =
-      server_.waitForQuestion([](const auto& each) { return !each.trouble().empty(); }).trouble();
+      server_.waitForLeaseRequest([](const auto& each) { return !each.trouble().empty(); }).trouble();
   EXPECT_THAT(trouble, testing::HasSubstr(attempts()));
   const std::string id = server_.addTask(taskNamed("succeed:1"));
-  server_.waitForQuestion([](const auto& each) { return !each.trouble().empty(); });
+  server_.waitForLeaseRequest([](const auto& each) { return !each.trouble().empty(); });
   EXPECT_EQ(server_.reports(id), 0);
   fs::remove(attempts());
   fs::rename(temporary_.path() + "/aside", attempts());
@@ -179,17 +179,17 @@ TEST(Backoff, DoublesToItsCapAndBeginsAnew) {
 TEST_F(WorkerTest, AQuestionThatIsAnsweredAtOnceWithNothingIsAskedEverMoreSeldom) {
   server_.start();
   startWorker(1, int64_t{1} << 60);  // in trouble (too little free space), to which the server responds at once
-  server_.waitForQuestion([](const v1::LeaseTaskRequest&) { return true; });
+  server_.waitForLeaseRequest([](const v1::LeaseTaskRequest&) { return true; });
   std::this_thread::sleep_for(Milliseconds(2000));
   // Pauses of 50 to 100 ms, doubling. Without them there would be thousands of requests.
-  EXPECT_GE(server_.questions(), 3U);
-  EXPECT_LE(server_.questions(), 8U);
+  EXPECT_GE(server_.leaseRequests(), 3U);
+  EXPECT_LE(server_.leaseRequests(), 8U);
 }
 
 TEST_F(WorkerTest, TooLittleRoomIsTrouble) {
   server_.start();
   startWorker(1, int64_t{1} << 60);
-  const auto asked = server_.waitForQuestion([](const auto& each) { return !each.trouble().empty(); });
+  const auto asked = server_.waitForLeaseRequest([](const auto& each) { return !each.trouble().empty(); });
   EXPECT_THAT(asked.trouble(), testing::HasSubstr("--min-free"));
   EXPECT_EQ(asked.wait_us(), 0);
 }
@@ -201,11 +201,11 @@ TEST_F(WorkerTest, TroubleIsLoggedOnceHoweverOftenItAsks) {
       std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
   server_.start();
   startWorker(1, int64_t{1} << 60);
-  for (int asked = 0; asked < 3; ++asked) server_.waitForQuestion([](const auto&) { return true; });
+  for (int asked = 0; asked < 3; ++asked) server_.waitForLeaseRequest([](const auto&) { return true; });
   finish();
   spdlog::set_default_logger(before);
   const std::string log = said.str();
-  EXPECT_GE(server_.questions(), 3U);
+  EXPECT_GE(server_.leaseRequests(), 3U);
   const size_t first = log.find("this worker accepts no tasks");
   ASSERT_NE(first, std::string::npos) << log;
   EXPECT_EQ(log.find("this worker accepts no tasks", first + 1), std::string::npos) << log;

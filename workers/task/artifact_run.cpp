@@ -276,7 +276,7 @@ void ArtifactRun::refill(uint64_t seed, bool positive) {
     const bool floats = dtype == v1::DATA_TYPE_F64 || dtype == v1::DATA_TYPE_F32 || dtype == v1::DATA_TYPE_F16 ||
                         dtype == v1::DATA_TYPE_BF16;
     if (floats && !positive) continue;
-    // 8-bit elements are quantized values, of which all are valid. Wider integers are counts or positions.
+    // 8-bit elements are quantized values; all of them are valid. Wider integers are counts or positions.
     if (dtype == v1::DATA_TYPE_I8 || dtype == v1::DATA_TYPE_U8) continue;
     for (int64_t byte = 0; byte < bytes; ++byte) {
       const int64_t place = byte % width;  // little-endian: the sign is the highest bit of the last byte

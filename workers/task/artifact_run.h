@@ -28,8 +28,8 @@ class ArtifactRun {
 
   /// Loads input `artifact_id` of the task, chooses the variant that fits the inputs' shapes, and checks and copies
   /// `inputs`. An input with a shape but without a value is filled if allowed. Inputs that were fixed at compile time
-  /// may be omitted. INVALID_INPUT names the tensor, what was found and what is accepted, or lists the variants if not
-  /// exactly one fits. Also INCOMPATIBLE_HOST and OUT_OF_MEMORY.
+  /// may be omitted. INVALID_INPUT names the tensor with the found and the accepted value, or lists the variants if
+  /// not exactly one fits. Also INCOMPATIBLE_HOST and OUT_OF_MEMORY.
   static absl::StatusOr<std::unique_ptr<ArtifactRun>> prepare(
       const TaskContext& task, const std::string& artifact_id,
       const google::protobuf::RepeatedPtrField<v1::TensorValue>& inputs, int threads, const Fill& fill);

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostOpenChoices = 32;  // reported per plan
+constexpr size_t kMaxOpenChoices = 32;  // reported per plan
 
 constexpr char kWeights[] = "weights.bin";
 constexpr char kArtifact[] = "artifact.tsra";
@@ -105,7 +105,7 @@ absl::StatusOr<v1::TaskResult> runPlanTask(const TaskContext& task) {
   plan.set_plan_file("plan.pb");
   if (spec.report_ambiguous_choices() && !spec.spec().has_pins()) {
     for (v1::AmbiguousChoice& open : openChoicesOf(request, planned->plan.report())) {
-      if (static_cast<size_t>(plan.ambiguous_choices_size()) == kMostOpenChoices) break;
+      if (static_cast<size_t>(plan.ambiguous_choices_size()) == kMaxOpenChoices) break;
       *plan.add_ambiguous_choices() = std::move(open);
     }
   }

@@ -20,7 +20,7 @@ using compiler::search::Candidate;
 using compiler::search::Sample;
 using compiler::search::Search;
 
-constexpr int kMostRefused = 1000;  // rejected trees per batch until the search counts as exhausted
+constexpr int kMaxRefused = 1000;  // rejected trees per batch until the search counts as exhausted
 
 /// FNV-1a hash of the printed trees of a batch.
 class Fingerprint {
@@ -144,7 +144,7 @@ absl::StatusOr<v1::TaskResult> runSearchTask(const TaskContext& task) {
 
   Fingerprint trees;
   int refused = 0;
-  while (found.proposals_size() < spec.wanted() && refused < kMostRefused) {
+  while (found.proposals_size() < spec.wanted() && refused < kMaxRefused) {
     std::optional<Candidate> candidate = (*search)->propose();
     if (!candidate) break;
     trees.add(compiler::printSchedule(candidate->schedule));

@@ -19,7 +19,7 @@ void TaskSteps::keep(const std::string& key, std::string result) {
   const std::string encoded = encodeStep(key, result);
   const std::lock_guard lock(mutex_);
   // A step that is not kept is only computed again by a later task.
-  if (made_.size() + encoded.size() <= static_cast<size_t>(kMostStepBytes)) made_ += encoded;
+  if (made_.size() + encoded.size() <= static_cast<size_t>(kMaxStepBytes)) made_ += encoded;
 }
 
 absl::Status TaskSteps::handIn() const {

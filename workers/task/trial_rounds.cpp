@@ -11,20 +11,20 @@ namespace tessera::worker {
 namespace {
 
 // Defaults: maximum as a multiple of kTrialRuns, and the spread that counts as stable.
-constexpr int kMostTimes = 5;
+constexpr int kMaxTimes = 5;
 constexpr double kStable = 0.02;
-constexpr int kMostRuns = 1000;
+constexpr int kMaxTimedRuns = 1000;
 constexpr double kShortMs = 20;  // shorter runs are repeated more often
 // Slow workloads need fewer runs, since each run is a mean over its length: both sides together take about this long.
 constexpr double kLongMs = 700;
 constexpr int kFewest = 3;
-constexpr int kMostOfCandidate = 4;  // per round
+constexpr int kMaxOfCandidate = 4;  // per round
 // A candidate is hopeless if it takes this many times as long as the baseline, or as the best, and at least
 // kHopelessMs. Both factors allow for the noise of a single run.
 constexpr double kHopeless = 5, kFarFromBest = 2.5, kHopelessMs = 1;
 
 /// Allowed error of the medians for a gap of 1 between their logarithms, and its maximum.
-constexpr double kErrorOfGap = 0.125, kMostError = 0.05;
+constexpr double kErrorOfGap = 0.125, kMaxError = 0.05;
 
 // A candidate that is behind the best by kBehind plus kErrorsBehind times the medians' error needs only 1 /
 // kPartOfRounds of the rounds.
@@ -42,12 +42,12 @@ TrialRounds::TrialRounds(const v1::MeasuringRules& rules, double baseline_ms, do
                 (candidate_ms > kHopeless * baseline_ms || candidate_ms * best_speed > kFarFromBest * baseline_ms)) {
   const int repeat = rules.repeat() > 0 ? rules.repeat() : kTrialRuns;
   if (rules.repeat() == 0 && candidate_ms > 0)
-    candidate_runs_ = static_cast<int>(std::clamp<double>(baseline_ms / candidate_ms, 1, kMostOfCandidate));
+    candidate_runs_ = static_cast<int>(std::clamp<double>(baseline_ms / candidate_ms, 1, kMaxOfCandidate));
   const double round_ms = std::max(1e-3, baseline_ms + candidate_runs_ * candidate_ms);
   const double enough_ms = candidate_runs_ > 1 ? kLongMs / 2 : kLongMs;
   least_ = rules.repeat() > 0 ? repeat : std::clamp(static_cast<int>(enough_ms / round_ms), kFewest, kTrialRuns);
-  least_ = std::max(least_, static_cast<int>(std::min<double>(kMostRuns, kShortMs / std::max(1e-3, baseline_ms))));
-  most_ = std::max(least_, rules.most() > 0 ? rules.most() : kMostTimes * repeat);
+  least_ = std::max(least_, static_cast<int>(std::min<double>(kMaxTimedRuns, kShortMs / std::max(1e-3, baseline_ms))));
+  most_ = std::max(least_, rules.most() > 0 ? rules.most() : kMaxTimes * repeat);
   most_ms_ = rules.most() > 0 ? std::numeric_limits<double>::infinity() : kLongMs;
 }
 
@@ -66,7 +66,7 @@ bool TrialRounds::enough(absl::Span<const double> baseline_ms, absl::Span<const 
   if (baseline_spread <= stable_ && candidate_spread <= stable_) return true;
   if (!timed) return false;
   const double gap = std::abs(std::log(baseline / candidate));
-  return error <= std::clamp(kErrorOfGap * gap, stable_, std::max(stable_, kMostError));
+  return error <= std::clamp(kErrorOfGap * gap, stable_, std::max(stable_, kMaxError));
 }
 
 }  // namespace tessera::worker

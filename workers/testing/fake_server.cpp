@@ -46,7 +46,7 @@ struct FakeServer::State {
   std::vector<int64_t> upload_offsets;
   int downloads = 0;
   bool broke_upload = false;
-  std::vector<v1::LeaseTaskRequest> questions;
+  std::vector<v1::LeaseTaskRequest> lease_requests;
 };
 
 class FakeServer::Workers : public v1::WorkerService::Service {
@@ -71,7 +71,7 @@ class FakeServer::Workers : public v1::WorkerService::Service {
     if (!state_.known_workers.contains(request->worker_id())) {
       return {StatusCode::FAILED_PRECONDITION, "register first"};
     }
-    state_.questions.push_back(*request);
+    state_.lease_requests.push_back(*request);
     state_.changed.notify_all();
     if (!request->trouble().empty()) return Status::OK;
     state_.changed.wait_for(lock, std::chrono::microseconds(request->wait_us()),
@@ -301,21 +301,21 @@ v1::HeartbeatRequest FakeServer::waitForHeartbeat(const std::string& task_id,
   return found;
 }
 
-size_t FakeServer::questions() {
+size_t FakeServer::leaseRequests() {
   const std::lock_guard lock(state_->mutex);
-  return state_->questions.size();
+  return state_->lease_requests.size();
 }
 
-v1::LeaseTaskRequest FakeServer::waitForQuestion(const std::function<bool(const v1::LeaseTaskRequest&)>& accept) {
+v1::LeaseTaskRequest FakeServer::waitForLeaseRequest(const std::function<bool(const v1::LeaseTaskRequest&)>& accept) {
   std::unique_lock lock(state_->mutex);
-  size_t next = state_->questions.size();
+  size_t next = state_->lease_requests.size();
   state_->changed.wait(lock, [&] {
-    for (; next < state_->questions.size(); ++next) {
-      if (accept(state_->questions[next])) return true;
+    for (; next < state_->lease_requests.size(); ++next) {
+      if (accept(state_->lease_requests[next])) return true;
     }
     return false;
   });
-  return state_->questions[next];
+  return state_->lease_requests[next];
 }
 
 size_t FakeServer::reports(const std::string& task_id) {

@@ -53,10 +53,10 @@ class FakeServer {
   v1::HeartbeatRequest waitForHeartbeat(const std::string& task_id,
                                         const std::function<bool(const v1::HeartbeatRequest&)>& accept);
   /// Waits for the next lease request that `accept` accepts.
-  v1::LeaseTaskRequest waitForQuestion(const std::function<bool(const v1::LeaseTaskRequest&)>& accept);
+  v1::LeaseTaskRequest waitForLeaseRequest(const std::function<bool(const v1::LeaseTaskRequest&)>& accept);
 
   size_t reports(const std::string& task_id);
-  size_t questions();  ///< number of lease requests so far
+  size_t leaseRequests();  ///< number of lease requests so far
   int registrations();
   std::vector<int64_t> uploadOffsets();
   int downloads();
