@@ -38,7 +38,8 @@ void AnalysisFlags::addTo(CLI::App* command) {
   service.addTo(command);
 }
 
-absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question) {
+absl::StatusOr<std::string> requestAnalysis(CommandLine& line, const AnalysisFlags& flags,
+                                            v1::AnalyzeSpec::Question question) {
   TESSERA_ASSIGN_OR_RETURN(const auto service, flags.service.start(line));
   // Created before the first connection, whose threads inherit its signal mask.
   auto interrupts = std::make_unique<InterruptWatch>();
@@ -54,7 +55,7 @@ absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v
   convertToAnalysis(*uploaded, question);
   interrupts->jobMayExist();
   TESSERA_ASSIGN_OR_RETURN(auto outcome, createCompile(channel, *uploaded));
-  interrupts->cancels([&channel, id = outcome.job.id()] { announceAndCancel(channel, id, "cancelling"); });
+  interrupts->setCancelAction([&channel, id = outcome.job.id()] { announceAndCancel(channel, id, "cancelling"); });
   auto job = awaitJob(channel, outcome.job.id(), [&](const v1::JobEvent& event) { view.event(event); },
                       {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();

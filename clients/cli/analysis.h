@@ -22,6 +22,7 @@ struct AnalysisFlags {
 
 /// Uploads the model, creates the analysis job, shows progress and waits; Ctrl-C cancels the job. Returns the report's
 /// bytes: a serialized CheckReport or Explanation. A failed job's Failure becomes the status.
-absl::StatusOr<std::string> ask(CommandLine& line, const AnalysisFlags& flags, v1::AnalyzeSpec::Question question);
+absl::StatusOr<std::string> requestAnalysis(CommandLine& line, const AnalysisFlags& flags,
+                                            v1::AnalyzeSpec::Question question);
 
 }  // namespace tessera::client

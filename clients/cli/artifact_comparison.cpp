@@ -12,7 +12,7 @@ namespace tessera::client {
 namespace {
 
 constexpr double kDeviations = 3;
-constexpr double kLeastNoise = 0.01;
+constexpr double kMinNoise = 0.01;
 
 double median(const std::vector<double>& values) { return summarize(values).median; }
 
@@ -42,7 +42,7 @@ TimeChange changeOf(const std::vector<double>& before_ms, const std::vector<doub
   for (double& difference : differences) difference = std::abs(difference - middle);
   const double error = medianStandardError(median(differences), differences.size());
   change.change = change.after_ms / change.before_ms - 1;
-  change.noise = std::max(kLeastNoise, kDeviations * error / change.before_ms);
+  change.noise = std::max(kMinNoise, kDeviations * error / change.before_ms);
   return change;
 }
 

@@ -7,7 +7,7 @@
 namespace tessera::client {
 namespace {
 
-constexpr size_t kMostManifest = size_t{64} << 20;
+constexpr size_t kMaxManifest = size_t{64} << 20;
 constexpr size_t kMaxPlanBytes = size_t{2} << 30;  // the limit of a protobuf message
 
 template <typename Message>
@@ -23,7 +23,7 @@ absl::StatusOr<Message> readEntry(const std::string& path, const std::string& en
 }  // namespace
 
 absl::StatusOr<v1::Manifest> readManifest(const std::string& path) {
-  return readEntry<v1::Manifest>(path, "manifest.pb", kMostManifest);
+  return readEntry<v1::Manifest>(path, "manifest.pb", kMaxManifest);
 }
 
 absl::StatusOr<v1::Plan> readPlan(const std::string& path) {

@@ -58,7 +58,7 @@ std::string reportText(const v1::CheckReport& report) {
 }
 
 int check(CommandLine& line, const AnalysisFlags& flags) {
-  auto bytes = ask(line, flags, v1::AnalyzeSpec::CHECK);
+  auto bytes = requestAnalysis(line, flags, v1::AnalyzeSpec::CHECK);
   if (!bytes.ok()) return reportError(bytes.status(), line.json);
   v1::CheckReport report;
   if (!report.ParseFromString(*bytes)) {

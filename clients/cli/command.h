@@ -62,7 +62,7 @@ void addVersionCommand(CommandLine& line);
 void addCompletionCommand(CommandLine& line);
 void addOperatorCommand(CommandLine& line);
 void addAdminCommand(CommandLine& line);
-void addWatchingCommands(CommandLine& line);  // curve, trace
+void addCurveAndTraceCommands(CommandLine& line);  // curve, trace
 
 /// Converts "500ms", "30s", "5m", "1h30m" to microseconds, at least one. INVALID_ARGUMENT states the accepted format.
 absl::StatusOr<int64_t> parseDuration(const std::string& text);

@@ -176,7 +176,7 @@ int compile(CommandLine& line, const CompileFlags& flags) {
     return 0;
   }
   if (outcome->job.end_time_us() == 0) {
-    interrupts->cancels([&channel, id = outcome->job.id()] { announceAndCancel(channel, id, "cancelling"); });
+    interrupts->setCancelAction([&channel, id = outcome->job.id()] { announceAndCancel(channel, id, "cancelling"); });
     const auto start = Clock::now();
     auto job = awaitJob(channel, outcome->job.id(), [&](const v1::JobEvent& event) { view.event(event); },
                         {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});

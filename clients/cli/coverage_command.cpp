@@ -30,7 +30,7 @@ absl::StatusOr<Coverage> coverageOfModel(CommandLine& line, AnalysisFlags questi
                                          const v1::Target& target) {
   question.model.model = model;
   question.model.target = "host";  // loop nests do not depend on the target
-  TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, question, v1::AnalyzeSpec::EXPLAIN));
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, requestAnalysis(line, question, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
   if (!explanation.ParseFromString(bytes)) return absl::DataLossError("the service's report cannot be read");
   return compiler::intrinsic::coverageOf(explanation, target);

@@ -48,7 +48,7 @@ absl::StatusOr<v1::Explanation> explainArtifact(const std::string& path) {
 }
 
 absl::StatusOr<v1::Explanation> explainModel(CommandLine& line, const AnalysisFlags& flags) {
-  TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, flags, v1::AnalyzeSpec::EXPLAIN));
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, requestAnalysis(line, flags, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
   if (explanation.ParseFromString(bytes)) return explanation;
   return absl::DataLossError("the service's report cannot be read");

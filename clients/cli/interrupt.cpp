@@ -31,7 +31,7 @@ void InterruptWatch::jobMayExist() {
   job_may_exist_ = true;
 }
 
-void InterruptWatch::cancels(std::function<void()> action) {
+void InterruptWatch::setCancelAction(std::function<void()> action) {
   {
     const std::lock_guard lock(mutex_);
     action_ = std::move(action);

@@ -16,8 +16,8 @@ namespace tessera::client {
 /// client that is gone. Threads that exist before this object still receive the signals: create it before the first
 /// connection.
 ///
-/// Until jobMayExist() a signal ends the program as usual. After it, a signal is kept until cancels() sets an action,
-/// which runs once. A second signal ends the program at once.
+/// Until jobMayExist() a signal ends the program as usual. After it, a signal is kept until setCancelAction() sets an
+/// action, which runs once. A second signal ends the program at once.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -29,7 +29,7 @@ class InterruptWatch {
 
   /// Sets the action for a signal. Runs it at once if a signal arrived since jobMayExist(). It runs on this object's
   /// own thread.
-  void cancels(std::function<void()> action);
+  void setCancelAction(std::function<void()> action);
 
  private:
   void watch();

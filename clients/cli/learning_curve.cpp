@@ -57,7 +57,7 @@ std::vector<LearningCurve> curvesOf(std::vector<v1::TuningRecord> records) {
     ++point.trial;
     point.seconds = record.elapsed_ms() > 0 ? record.elapsed_ms() / 1e3
                                             : static_cast<double>(record.create_time_us() - begun[key]) / 1e6;
-    point.ms = counts(record) ? record.median_ms() : 0;
+    point.ms = hasValidTime(record) ? record.median_ms() : 0;
     if (point.ms > 0) {
       point.best_ms = point.best_ms > 0 ? std::min(point.best_ms, point.ms) : point.ms;
       if (record.baseline_ms() > 0) point.best_speed = std::max(point.best_speed, record.baseline_ms() / point.ms);

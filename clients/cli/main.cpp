@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
   addTuneCommand(line);
   addVersionCommand(line);
   addSpaceCommand(line);
-  addWatchingCommands(line);
+  addCurveAndTraceCommands(line);
   addExplainCommand(line);
   addOperatorCommand(line);
   addAdminCommand(line);

@@ -27,7 +27,7 @@ using google::protobuf::Value;
 constexpr char kWorkloads[] = "database_workload.json", kRecords[] = "database_tuning_record.json";
 constexpr double kFailedSeconds = 1e9;  // MetaSchedule writes 1e10 for a candidate that did not run
 constexpr int kMaxBlocks = 8;           // limit of names in a summary
-constexpr int kMostProblems = 100;
+constexpr int kMaxProblems = 100;
 
 /// An error for a line that MetaSchedule does not write.
 absl::Status notMetaScheduleLine(const std::string& path, int64_t line, const std::string& what) {
@@ -108,7 +108,7 @@ std::string textOf(const google::protobuf::Struct& target, const char* field) {
 }
 
 /// Fills in the chip's name and threads. Returns an error text if the target lacks them.
-std::string takeTarget(const google::protobuf::Struct& target, v1::TuningRecord& record) {
+std::string readTarget(const google::protobuf::Struct& target, v1::TuningRecord& record) {
   const std::string kind = textOf(target, "kind");
   if (kind.empty()) return "the target has no kind";
   std::vector<std::string> parts = {kind};
@@ -131,11 +131,11 @@ std::string takeTarget(const google::protobuf::Struct& target, v1::TuningRecord&
 }
 
 /// Fills in the rest of a record whose workload is known. Returns an error text if the record cannot be represented.
-std::string takeRecord(const ListValue& line, v1::TuningRecord& record) {
+std::string readRecord(const ListValue& line, v1::TuningRecord& record) {
   const Value &trace = line.values(0), &seconds = line.values(1), &target = line.values(2), &arguments = line.values(3);
   if (!seconds.has_list_value() || seconds.list_value().values().empty()) return "it was not run (no run_secs)";
   if (!target.has_struct_value()) return "it has no target";
-  if (std::string reason = takeTarget(target.struct_value(), record); !reason.empty()) return reason;
+  if (std::string reason = readTarget(target.struct_value(), record); !reason.empty()) return reason;
   std::string summary;
   if (!summaryOf(trace, arguments, summary)) return "an argument is not [\"TENSOR\", type, shape]";
   record.set_workload_summary(summary);
@@ -160,8 +160,8 @@ std::string takeRecord(const ListValue& line, v1::TuningRecord& record) {
 
 }  // namespace
 
-absl::Status readMetaSchedule(const std::string& folder, const std::function<bool(v1::TuningRecord)>& take,
-                              v1::ImportRecordsResponse& told) {
+absl::Status readMetaSchedule(const std::string& folder, const std::function<bool(v1::TuningRecord)>& use,
+                              v1::ImportRecordsResponse& result) {
   const std::filesystem::path at(folder);
   TESSERA_ASSIGN_OR_RETURN(const auto workloads, readWorkloads((at / kWorkloads).string()));
   const std::string path = (at / kRecords).string();
@@ -180,13 +180,13 @@ absl::Status readMetaSchedule(const std::string& folder, const std::function<boo
     v1::TuningRecord record;
     record.set_workload_hash(absl::StrCat("metaschedule-", workloads[static_cast<size_t>(index)]));
     record.set_trial(++trials[record.workload_hash()]);
-    const std::string reason = takeRecord(line.values(1).list_value(), record);
+    const std::string reason = readRecord(line.values(1).list_value(), record);
     if (reason.empty()) {
-      going = take(std::move(record));
+      going = use(std::move(record));
       return absl::OkStatus();
     }
-    told.set_refused(told.refused() + 1);
-    if (told.problems_size() < kMostProblems) told.add_problems(absl::StrCat(path, ":", number, ": ", reason));
+    result.set_refused(result.refused() + 1);
+    if (result.problems_size() < kMaxProblems) result.add_problems(absl::StrCat(path, ":", number, ": ", reason));
     return absl::OkStatus();
   });
 }

@@ -14,10 +14,10 @@
 /// schedule.
 namespace tessera::client {
 
-/// Passes each record to `take`, in the order of the file, until `take` returns false. Records that cannot be
-/// represented are counted in `told.refused`, and its problems name line and reason. Fails at a line that is not
-/// MetaSchedule's, and names it.
-absl::Status readMetaSchedule(const std::string& folder, const std::function<bool(v1::TuningRecord)>& take,
-                              v1::ImportRecordsResponse& told);
+/// Calls `use` with each record, in the order of the file, until `use` returns false. Counts the records that cannot be
+/// converted in `result.refused` and adds their lines and reasons to `result.problems`. INVALID_ARGUMENT for the first
+/// line that MetaSchedule does not write, naming file and line.
+absl::Status readMetaSchedule(const std::string& folder, const std::function<bool(v1::TuningRecord)>& use,
+                              v1::ImportRecordsResponse& result);
 
 }  // namespace tessera::client

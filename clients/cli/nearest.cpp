@@ -28,10 +28,10 @@ size_t distance(std::string_view from, std::string_view to) {
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& names) {
-  constexpr size_t kMostWrong = 2;
+  constexpr size_t kMaxWrong = 2;
   constexpr size_t kLongestWord = 64;
   if (word.size() > kLongestWord) return "";
-  size_t least = std::min(kMostWrong, word.size() / 3) + 1;
+  size_t least = std::min(kMaxWrong, word.size() / 3) + 1;
   std::string found;
   for (const std::string& name : names) {
     const size_t wrong = distance(word, name);

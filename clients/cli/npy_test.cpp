@@ -59,7 +59,7 @@ TEST(NpyTest, RefusesWhatItCannotRead) {
   // A shape whose product overflows must not wrap around to the data's size.
   EXPECT_FALSE(
       parseNpy(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", ""), "here").ok());
-  // Neither may it wrap beside an extent of zero, where the data is empty: NumPy rejects these as well.
+  // The product of the other extents must not overflow either if an extent is zero. NumPy rejects these as well.
   for (const char* shape : {"(9223372036854775807, 0)", "(0, 9223372036854775807)", "(4294967296, 0, 4294967296)"}) {
     const std::string dict = std::string("{'descr': '<f4', 'fortran_order': False, 'shape': ") + shape + ", }";
     EXPECT_FALSE(parseNpy(npy(dict, ""), "here").ok()) << shape;

@@ -138,7 +138,7 @@ int writeBest(const CommandLine& line, const std::vector<v1::TuningRecord>& best
 int writeBestOf(const CommandLine& line, Channel& channel, const std::string& filter, const std::string& path) {
   std::map<std::tuple<std::string, std::string, std::string, int>, v1::TuningRecord> best;
   const absl::Status status = forEachRecord(channel, filter, [&](const v1::TuningRecord& record) {
-    if (!counts(record)) return;
+    if (!hasValidTime(record)) return;
     v1::TuningRecord& known =
         best[{record.workload_hash(), record.target_name(), record.target_hash(), record.threads()}];
     if (known.workload_hash().empty() || record.median_ms() < known.median_ms()) known = record;

@@ -86,7 +86,7 @@ absl::Status sendFolder(Sender& sender, const std::string& path, v1::ImportRecor
 
 }  // namespace
 
-bool counts(const v1::TuningRecord& record) {
+bool hasValidTime(const v1::TuningRecord& record) {
   const bool failed =
       record.outcome() == v1::TuningRecord::OUTCOME_UNSPECIFIED
           ? record.validation().starts_with("failed")

@@ -26,7 +26,7 @@ int exportRecords(const CommandLine& line, Channel& channel, const std::string& 
 absl::StatusOr<v1::ImportRecordsResponse> importRecords(Channel& channel, const std::vector<std::string>& paths,
                                                         bool validate_only);
 
-/// Whether the record's time counts: it was measured, and its results are not known to be wrong.
-bool counts(const v1::TuningRecord& record);
+/// Whether the record has a measured time and its results are not known to be wrong.
+bool hasValidTime(const v1::TuningRecord& record);
 
 }  // namespace tessera::client

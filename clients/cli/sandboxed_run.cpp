@@ -297,7 +297,7 @@ int runSandboxed(const CommandLine& line, const SandboxFlags& flags, const Sandb
   worker::Cancellation cancellation;
   InterruptWatch interrupts;
   interrupts.jobMayExist();
-  interrupts.cancels([&cancellation] { cancellation.cancel(worker::StopReason::kCancelled); });
+  interrupts.setCancelAction([&cancellation] { cancellation.cancel(worker::StopReason::kCancelled); });
   const auto artifact = sandbox.takeArtifact(run.artifact);
   if (!artifact.ok()) return reportError(artifact.status(), line.json);
   const auto inputs = inputsOf(run, sandbox.memoryBytes());

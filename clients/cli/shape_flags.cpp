@@ -15,7 +15,7 @@
 namespace tessera::client {
 namespace {
 
-constexpr int64_t kMostVariants = TESSERA_MAX_VARIANTS;
+constexpr int64_t kMaxVariants = TESSERA_MAX_VARIANTS;
 constexpr int kMaxRangeVariants = 16;  // limit of variants for several ranges
 constexpr int64_t kLargestRange = int64_t{1} << 40;
 
@@ -39,7 +39,7 @@ bool addSizes(absl::string_view text, std::vector<int64_t>& sizes) {
   if (tail.size() > 2 || !absl::SimpleAtoi(tail[0], &last) || last < first) return false;
   if (tail.size() == 2 && (!absl::SimpleAtoi(tail[1], &step) || step < 1)) return false;
   const int64_t steps = (last - first) / step;
-  if (steps >= kMostVariants) return false;
+  if (steps >= kMaxVariants) return false;
   for (int64_t i = 0; i <= steps; ++i) sizes.push_back(first + i * step);
   return true;
 }
@@ -185,7 +185,7 @@ absl::StatusOr<DimensionSizes> parseDimension(const std::string& text) {
   parsed.range = !parsed.sizes.empty();
   for (const absl::string_view part : absl::StrSplit(text.substr(equals + 1), ',')) {
     if (!parsed.range && !addSizes(part, parsed.sizes)) {
-      return badDimension(text, absl::StrCat("'", part, "' is no size and no range of at most ", kMostVariants));
+      return badDimension(text, absl::StrCat("'", part, "' is no size and no range of at most ", kMaxVariants));
     }
   }
   std::vector<int64_t> sorted = parsed.sizes;
@@ -229,7 +229,7 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
     }
     factors.push_back(absl::StrCat(dimension.name, ": ", dimension.sizes.size()));
     // The error below counts all of them; do not build them.
-    if (variants.size() * dimension.sizes.size() > kMostVariants) break;
+    if (variants.size() * dimension.sizes.size() > kMaxVariants) break;
     multiply(variants, dimension.sizes, [&](v1::Specialization& variant, int64_t size) {
       v1::DimensionBinding& binding = *variant.add_dimensions();
       binding.set_name(dimension.name);
@@ -254,9 +254,9 @@ absl::Status ShapeFlags::fill(v1::CompileSpec& spec) const {
   size_t product = 1;
   for (const DimensionSizes& dimension : named) product = std::min<size_t>(product * dimension.sizes.size(), 1 << 20);
   product *= repeated;
-  if (product > kMostVariants) {
+  if (product > kMaxVariants) {
     return absl::InvalidArgumentError(absl::StrCat("these make ", product, " variants (", absl::StrJoin(factors, ", "),
-                                                   "); an artifact holds at most ", kMostVariants,
+                                                   "); an artifact holds at most ", kMaxVariants,
                                                    ", compile the others into another"));
   }
   if (product == 1) return absl::OkStatus();

@@ -61,7 +61,7 @@ std::string keyOf(const Nest& nest) {
 
 absl::StatusOr<Work> workOfModel(CommandLine& line, AnalysisFlags question) {
   question.model.target = "host";  // loop nests do not depend on the target
-  TESSERA_ASSIGN_OR_RETURN(auto bytes, ask(line, question, v1::AnalyzeSpec::EXPLAIN));
+  TESSERA_ASSIGN_OR_RETURN(auto bytes, requestAnalysis(line, question, v1::AnalyzeSpec::EXPLAIN));
   v1::Explanation explanation;
   if (!explanation.ParseFromString(bytes)) return absl::DataLossError("the service's report cannot be read");
   Work work;

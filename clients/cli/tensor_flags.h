@@ -16,8 +16,8 @@ namespace tessera::client {
 absl::StatusOr<std::map<std::string, Tensor>> readInputs(const std::vector<std::string>& values,
                                                          const char* flag = "--input");
 
-/// Fails unless `given` has exactly the described tensors, each with its type and shape. INVALID_INPUT states which
-/// tensor, what was found and what is accepted.
+/// Fails unless `given` has exactly the described tensors, each with its type and shape. INVALID_INPUT names the
+/// tensor with the found and the accepted value.
 absl::Status checkInputs(const std::map<std::string, Tensor>& given, std::span<const v1::TensorSpec> described);
 
 /// Generates a tensor of small seeded values (floats in [-1, 1), integers in [0, 100), booleans).

@@ -76,7 +76,7 @@ int tune(CommandLine& line, const Flags& flags) {
     std::cout << (line.json ? toJson(created->job) : id) << "\n";
     return 0;
   }
-  interrupts->cancels([&channel, id] { announceAndCancel(channel, id, "ending with the results so far:"); });
+  interrupts->setCancelAction([&channel, id] { announceAndCancel(channel, id, "ending with the results so far:"); });
   auto job = awaitJob(channel, id, [&](const v1::JobEvent& event) { view.event(event); },
                       {.on_waiting = [&](const std::string& reason) { view.waits(reason); }});
   view.finish();

@@ -10,7 +10,7 @@
 
 namespace tessera::client {
 
-/// The flags of a TUNE job, in addition to those of a compilation.
+/// The flags that a TUNE job has in addition to the flags of a compilation.
 struct TuneFlags {
   std::string budget = "5m";
   std::string method;

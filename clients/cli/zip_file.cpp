@@ -56,7 +56,7 @@ absl::Status forEachZipEntry(const std::string& path,
   std::error_code error;
   const uint64_t packed = std::filesystem::file_size(path, error);
   if (error) return absl::ErrnoToStatus(error.value(), path);
-  uint64_t left = static_cast<uint64_t>(spare) + kMostGrowth * packed;
+  uint64_t left = static_cast<uint64_t>(spare) + kMaxGrowth * packed;
   const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < entries; ++i) {
     const char* name = zip_get_name(archive.get(), i, 0);

@@ -10,9 +10,9 @@
 
 namespace tessera::client {
 
-/// Allowance for all entries of a file together, in addition to kMostGrowth times the file's size.
+/// Allowance for all entries of a file together, in addition to kMaxGrowth times the file's size.
 inline constexpr int64_t kSpareZipBytes = int64_t{1} << 30;
-inline constexpr int64_t kMostGrowth = 16;
+inline constexpr int64_t kMaxGrowth = 16;
 
 /// Passes every entry of a zip file to `use`, stored or deflated. INVALID_ARGUMENT names the file. The same error
 /// limits the total size of the entries, since a small deflated file can expand to a huge one.

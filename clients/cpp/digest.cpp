@@ -54,10 +54,10 @@ absl::StatusOr<v1::Digest> digestOfFile(const std::string& path) {
 absl::StatusOr<v1::Digest> digestOfFile(int file, const std::string& path) {
   Sha256 hash;
   v1::Digest digest;
-  constexpr off_t kMostOfPiece = 1 << 20;
+  constexpr off_t kMaxOfPiece = 1 << 20;
   struct stat info{};
   const bool sized = fstat(file, &info) == 0 && info.st_size > 0;
-  const auto piece = static_cast<size_t>(sized ? std::min(info.st_size, kMostOfPiece) : kMostOfPiece);
+  const auto piece = static_cast<size_t>(sized ? std::min(info.st_size, kMaxOfPiece) : kMaxOfPiece);
   const auto buffer = std::make_unique_for_overwrite<char[]>(piece);
   int64_t total = 0;
   while (true) {

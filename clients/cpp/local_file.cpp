@@ -47,10 +47,10 @@ absl::Status fileError(int error, const std::string& what) {
 }
 
 std::string resolveLinks(const std::string& path) {
-  constexpr int kMostLinks = 40;  // the kernel's limit
+  constexpr int kMaxLinks = 40;  // the kernel's limit
   fs::path file = path;
   std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(file, error)); ++i) {
+  for (int i = 0; i < kMaxLinks && fs::is_symlink(fs::symlink_status(file, error)); ++i) {
     const fs::path next = fs::read_symlink(file, error);
     if (error) break;
     file = next.is_absolute() ? next : file.parent_path() / next;

@@ -126,7 +126,7 @@ export function table(caption, columns, rows, options = {}) {
   );
 }
 
-/** The text of an empty view: what it would show, and the command that produces it. */
+/** The text of an empty view: a description of its contents, and the command that produces them. */
 export function empty(text, command) {
   return h("div", {class: "empty"}, h("p", {}, text), command && h("pre", {}, h("code", {}, command)));
 }

@@ -96,13 +96,13 @@ class View {
 
   /// Reserves `bytes` of the budget for copied text; false if it would be exceeded.
   bool copies(size_t bytes) {
-    if (bytes > kMostCopiedBytes - copied_) return false;
+    if (bytes > kMaxCopiedBytes - copied_) return false;
     copied_ += bytes;
     return true;
   }
 
   void addEdge(int from, int to, const v1::TensorSpec& tensor, const std::string& layout) {
-    if (view_.edges_size() >= kMostEdges || !copies(tensor.ByteSizeLong() + layout.size())) return;
+    if (view_.edges_size() >= kMaxEdges || !copies(tensor.ByteSizeLong() + layout.size())) return;
     GraphView::Edge* edge = view_.add_edges();
     edge->set_from(from);
     edge->set_to(to);
@@ -154,7 +154,7 @@ class View {
       return "";
     }
     std::string layout;
-    if (view_.edges_size() >= kMostEdges) return layout;
+    if (view_.edges_size() >= kMaxEdges) return layout;
     const auto [begin, end] = rangeOf(buffer);
     for (int writer : writers_[spaceOf(buffer)].of(begin, end)) {
       layout = layouts_[writer];

@@ -132,7 +132,7 @@ TEST(PlanView, EdgesOfAPlanMadeToHaveThemWithoutEndAreBounded) {
   builder.buffer(v1::Buffer::ARENA, INT64_MAX, INT64_MAX, {4});
   builder.step("far", {}, {end + 1});
   const v1::GraphView view = viewPlan(builder.plan);
-  EXPECT_EQ(view.edges_size(), kMostEdges);
+  EXPECT_EQ(view.edges_size(), kMaxEdges);
   EXPECT_EQ(view.nodes_size(), 1201);
 }
 
@@ -143,7 +143,7 @@ TEST(PlanView, ALongTextThatManyStepsShareIsNotCopiedWithoutEnd) {
   const v1::GraphView view = viewPlan(plan);
   EXPECT_EQ(view.nodes_size(), 1000);
   EXPECT_EQ(view.nodes(0).op().size(), 1 << 20);
-  EXPECT_LE(view.ByteSizeLong(), kMostCopiedBytes + 1000 * 100);
+  EXPECT_LE(view.ByteSizeLong(), kMaxCopiedBytes + 1000 * 100);
 }
 
 }  // namespace

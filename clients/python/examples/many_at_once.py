@@ -1,4 +1,4 @@
-"""Runs several compilations concurrently with asyncio, shows their progress, and prints the errors of those that fail.
+"""Runs several compilations concurrently with asyncio, shows their progress, and prints the errors of failed ones.
 
    python many_at_once.py [SERVER]
 """

@@ -165,7 +165,7 @@ int trace(const CommandLine& line, const TraceFlags& flags) {
 
 }  // namespace
 
-void addWatchingCommands(CommandLine& line) {
+void addCurveAndTraceCommands(CommandLine& line) {
   CLI::App* command = line.add("curve", "Draw learning curves of searches: the best result so far, from records");
   auto flags = std::make_shared<CurveFlags>();
   command->add_option("--job", flags->job, "records of this job");
