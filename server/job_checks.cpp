@@ -105,7 +105,7 @@ absl::Status checkRun(const std::string& field, const Spec& spec, const Limits& 
     TESSERA_RETURN_IF_ERROR(checkRange(absl::StrCat(field, ".version"), spec.version(), 0, 0));
   } else {
     if (!spec.artifact_id().empty()) {
-      return fieldError(absl::StrCat(field, ".artifact_id"), "an artifact beside a job_id", "one of the two");
+      return fieldError(absl::StrCat(field, ".artifact_id"), "an artifact_id and a job_id", "one of the two");
     }
     TESSERA_RETURN_IF_ERROR(checkText(absl::StrCat(field, ".job_id"), spec.job_id(), Limits::kMaxNameLength, false));
     TESSERA_RETURN_IF_ERROR(checkRange(absl::StrCat(field, ".version"), spec.version(), 0, INT32_MAX));
@@ -132,8 +132,7 @@ absl::Status checkFixedInputs(const v1::CompileSpec& spec, const Limits& limits)
       checkRange("compile.fixed_inputs (count)", spec.fixed_inputs_size(), 0, Limits::kMaxFixedInputs));
   const bool may_fix = spec.format() == v1::MODEL_FORMAT_UNSPECIFIED || spec.format() == v1::ONNX;
   if (spec.fixed_inputs_size() > 0 && !may_fix) {
-    return fieldError("compile.fixed_inputs",
-                      absl::StrCat("values beside format ", v1::ModelFormat_Name(spec.format())),
+    return fieldError("compile.fixed_inputs", absl::StrCat("values with format ", v1::ModelFormat_Name(spec.format())),
                       "none: shapes of such models depend on no value");
   }
   std::set<std::string> names;
@@ -170,7 +169,7 @@ absl::Status checkKnowledge(const v1::CompileSpec& spec) {
   TESSERA_RETURN_IF_ERROR(
       checkRange(field + ".until_us", knowledge.until_us(), snapshot ? 1 : 0, snapshot ? INT64_MAX : 0));
   return spec.has_pins() && (snapshot || knowledge.mode() == v1::Knowledge::NEWEST)
-             ? fieldError(field, "trees of tuning records beside compile.pins", "one of the two")
+             ? fieldError(field, "trees of tuning records and compile.pins", "one of the two")
              : absl::OkStatus();
 }
 
@@ -189,7 +188,7 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
   if (spec.has_pins()) {
     TESSERA_RETURN_IF_ERROR(checkDigest("compile.pins", spec.pins(), Limits::kMaxPinsBytes));
   } else if (spec.pin_use() != v1::PIN_USE_UNSPECIFIED) {
-    return fieldError("compile.pin_use", "a use of no compile.pins", "the text of the pins as compile.pins");
+    return fieldError("compile.pin_use", "a value without compile.pins", "the text of the pins as compile.pins");
   }
   TESSERA_RETURN_IF_ERROR(checkRange("compile.pin_use", spec.pin_use(), 0, v1::PinUse_MAX));
   TESSERA_RETURN_IF_ERROR(checkRange("compile.external_data (count)", static_cast<int64_t>(spec.external_data().size()),
@@ -213,7 +212,7 @@ absl::Status checkTuneSpec(const v1::TuneSpec& spec, const Limits& limits) {
   }
   if (spec.compile().options().has_knowledge()) {
     return fieldError("tune.compile.options.knowledge", "tuning records to take over",
-                      "none: what was measured before is tried first");
+                      "none: a search begins with earlier measurements");
   }
   if (!spec.method().empty() && !absl::c_linear_search(kSearchMethods, spec.method())) {
     return fieldError(
@@ -305,7 +304,7 @@ absl::Status checkCreateJob(const v1::CreateJobRequest& request, const Limits& l
           checkRange("analyze.question", request.analyze().question(), 1, v1::AnalyzeSpec::Question_MAX));
       if (request.analyze().compile().options().has_knowledge()) {
         return fieldError("analyze.compile.options.knowledge", "tuning records to take over",
-                          "none: compile with them, the artifact's plan says what they decided");
+                          "none: compile with them; the artifact's plan contains their decisions");
       }
       return checkCompileSpec(request.analyze().compile(), limits);
     case v1::CreateJobRequest::kTune:

@@ -30,7 +30,7 @@ absl::Status checkFileName(const std::string& field, std::string_view name) {
 }
 
 absl::Status checkTime(const std::string& field, double ms) {
-  return ms >= 0 && ms < 1e12 ? absl::OkStatus() : fieldError(field, absl::StrCat(ms), "milliseconds that passed");
+  return ms >= 0 && ms < 1e12 ? absl::OkStatus() : fieldError(field, absl::StrCat(ms), "a duration in milliseconds");
 }
 
 absl::Status checkTimes(const std::string& field, const google::protobuf::RepeatedField<double>& times_ms) {
@@ -74,9 +74,9 @@ absl::Status checkRange(std::string_view field, int64_t value, int64_t least, in
 }
 
 absl::Status checkPageSize(int64_t page_size) {
-  return page_size >= 0
-             ? absl::OkStatus()
-             : fieldError("page_size", absl::StrCat(page_size), "0 (meaning 50) or more, of which 1000 come");
+  return page_size >= 0 ? absl::OkStatus()
+                        : fieldError("page_size", absl::StrCat(page_size),
+                                     "0 (default: 50) or more; at most 1000 items are returned");
 }
 
 absl::Status checkText(std::string_view field, std::string_view text, int longest, bool optional) {
@@ -117,7 +117,7 @@ absl::Status checkTensor(const std::string& field, const v1::TensorValue& value,
   }
   switch (value.value_case()) {
     case v1::TensorValue::kData:
-      return checkRange(absl::StrCat(field, ".data (bytes; larger ones go as a blob)"),
+      return checkRange(absl::StrCat(field, ".data (bytes; larger values must be blobs)"),
                         static_cast<int64_t>(value.data().size()), 0, Limits::kMaxInlineTensorBytes);
     case v1::TensorValue::kBlob:
       return checkDigest(absl::StrCat(field, ".blob"), value.blob(), limits.max_blob_bytes);

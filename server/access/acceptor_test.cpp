@@ -20,7 +20,7 @@ namespace {
 
 class Connections : public testing::Test {
  public:
-  static constexpr int kMost = 12, kMostOfOne = 4;
+  static constexpr int kMost = 12, kMaxOfOne = 4;
 
   Connections() : bench_(options()) {}
   ~Connections() override {
@@ -29,7 +29,7 @@ class Connections : public testing::Test {
   static ServerOptions options() {
     ServerOptions options;
     options.max_connections = kMost;
-    options.max_connections_of_one = kMostOfOne;
+    options.max_connections_of_one = kMaxOfOne;
     return options;
   }
   /// Connects from that address of this machine; -1: the server closed the connection at once. A server that accepts it
@@ -71,7 +71,7 @@ class Connections : public testing::Test {
 
 TEST_F(Connections, OfOneMachineAreBounded) {
   std::vector<int> own;
-  for (int i = 0; i < kMostOfOne; ++i) {
+  for (int i = 0; i < kMaxOfOne; ++i) {
     own.push_back(connectFrom("127.0.0.2"));
     EXPECT_GE(own.back(), 0) << i;
   }

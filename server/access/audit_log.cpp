@@ -21,8 +21,8 @@
 namespace tessera::server {
 namespace {
 
-constexpr size_t kMostResourceBytes = 300;
-constexpr size_t kMostMessageBytes = 1000;
+constexpr size_t kMaxResourceBytes = 300;
+constexpr size_t kMaxMessageBytes = 1000;
 
 absl::StatusOr<int> openFile(const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
@@ -87,7 +87,7 @@ std::string resourceOf(const google::protobuf::Message& message) {
       found = namedBy(reflection->GetMessage(message, field));
     }
   }
-  return std::string(firstBytes(printable(found), kMostResourceBytes));
+  return std::string(firstBytes(printable(found), kMaxResourceBytes));
 }
 
 absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::open(const std::string& path) {
@@ -129,7 +129,7 @@ void AuditLog::writeRefusal(const v1::AuditEntry& entry, Time now) {
   const auto of_one = std::count_if(refusals_.begin(), refusals_.end(), [&](const Folded& folded) {
     return folded.last.who() == entry.who() && folded.last.credential() == entry.credential();
   });
-  if (refusals_.size() >= kMostRefusals || of_one >= kMostRefusalsOfOne) {
+  if (refusals_.size() >= kMaxRefusals || of_one >= kMaxRefusalsOfOne) {
     ++left_out_;
     return;
   }
@@ -166,7 +166,7 @@ void AuditLog::lockedWrite(const v1::AuditEntry& entry) {
   // The request's strings may be invalid UTF-8, which JSON does not permit.
   for (std::string* text : {shown.mutable_who(), shown.mutable_credential(), shown.mutable_from(),
                             shown.mutable_resource(), shown.mutable_message()}) {
-    *text = std::string(firstBytes(printable(*text), kMostMessageBytes));
+    *text = std::string(firstBytes(printable(*text), kMaxMessageBytes));
   }
   google::protobuf::util::JsonPrintOptions options;
   options.always_print_primitive_fields = true;

@@ -23,8 +23,8 @@ class AuditLog {
 
   using Time = std::chrono::steady_clock::time_point;
   /// Limits of distinct rejected calls written per second: of one caller, and in total.
-  static constexpr int kMostRefusalsOfOne = 10;
-  static constexpr int kMostRefusals = 50;
+  static constexpr int kMaxRefusalsOfOne = 10;
+  static constexpr int kMaxRefusals = 50;
 
   /// Writes a line at once. A write error is logged, and the call continues.
   void write(const v1::AuditEntry& entry);
@@ -61,7 +61,7 @@ inline constexpr char kAuditTime[] = "%Y-%m-%dT%H:%M:%E6SZ";
 
 /// "CreateJob" for a CreateJobRequest.
 std::string methodOf(const google::protobuf::Message& request);
-/// The object of a message: the first of its ids and names, or of those of its nested messages. Never content.
+/// The object of a message: its first id or name, else the first one of its nested messages. Never content.
 std::string resourceOf(const google::protobuf::Message& message);
 
 }  // namespace tessera::server

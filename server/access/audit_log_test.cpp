@@ -103,9 +103,9 @@ TEST(AuditLog, RefusalsAreFoldedAndBoundedAndSuccessesAreNot) {
   // One caller guesses names, then a hundred callers do.
   for (int i = 0; i < 1000; ++i) (*log)->writeRefusal(refusal("eve", "job-" + std::to_string(i)), at(10'000));
   (*log)->writeRefusal(refusal("ada", "job-1"), at(10'000));
-  EXPECT_EQ(linesOf(path).size(), 3u + AuditLog::kMostRefusalsOfOne + 1) << "others are heard beside her";
+  EXPECT_EQ(linesOf(path).size(), 3u + AuditLog::kMaxRefusalsOfOne + 1) << "others are heard beside her";
   for (int i = 0; i < 1000; ++i) (*log)->writeRefusal(refusal(std::to_string(i), "job-1"), at(10'500));
-  const size_t full = 3u + AuditLog::kMostRefusals;
+  const size_t full = 3u + AuditLog::kMaxRefusals;
   EXPECT_EQ(linesOf(path).size(), full);
   v1::AuditEntry done;
   done.set_answer("OK");
@@ -115,7 +115,7 @@ TEST(AuditLog, RefusalsAreFoldedAndBoundedAndSuccessesAreNot) {
   lines = linesOf(path);
   ASSERT_EQ(lines.size(), full + 200 + 2);
   EXPECT_EQ(lines[full + 200]["message"],
-            std::to_string(1000 + 1 + 1000 - AuditLog::kMostRefusals) + " other refusals within a second are left out");
+            std::to_string(1000 + 1 + 1000 - AuditLog::kMaxRefusals) + " other refusals within a second are left out");
   EXPECT_EQ(lines.back()["who"], "ada") << "the next second's";
   (*log)->writeRefusal(refusal("ada", "job-1"), at(11'001));
   log->reset();

@@ -78,7 +78,7 @@ absl::Status quotaExceeded(const std::string& project, const std::string& quota,
 }
 
 absl::Status outOfBytes(const std::string& project, int64_t limit, const storage::Usage& usage) {
-  constexpr int64_t kHourUs = int64_t{3600} * 1'000'000;  // nothing is deleted sooner: see kLeastKeepUs
+  constexpr int64_t kHourUs = int64_t{3600} * 1'000'000;  // nothing is deleted sooner: see kMinKeepUs
   return quotaExceeded(
       project, "stored_bytes", static_cast<double>(limit), static_cast<double>(usage.blob_bytes), kHourUs,
       "finish what uploads began; ask the operator to collect what is no longer wanted (`tessera admin gc`), or for "

@@ -263,7 +263,7 @@ ssize_t Connection::read(char* data, size_t size) {
 ssize_t Connection::write(const char* data, size_t size) {
   // A peer that reads a byte now and then must not keep an answer forever: only bytes read extend the time.
   const Time start = steady_clock::now();
-  const Time until = start + limits_.answer + milliseconds(sent_ / WebLimits::kLeastBytesPerMs) - waited_;
+  const Time until = start + limits_.answer + milliseconds(sent_ / WebLimits::kMinBytesPerMs) - waited_;
   const auto taken = [&](ssize_t count) {
     sent_ += count;
     waited_ += steady_clock::now() - start;

@@ -17,7 +17,7 @@ struct WebLimits {
   int max_reports = 8;                     ///< concurrent reports and plans, each held in memory; half of them per host
   std::chrono::milliseconds idle{15'000};  ///< between two requests
   std::chrono::milliseconds request{10'000};  ///< from the first byte of a request to the last
-  /// total wait for a peer to read one answer; each kLeastBytesPerMs bytes that it has read add a millisecond
+  /// total wait for a peer to read one answer; each kMinBytesPerMs bytes that it has read add a millisecond
   std::chrono::milliseconds answer{60'000};
   std::chrono::milliseconds max_silence{10'000};  ///< maximum silence of an event stream
 
@@ -29,7 +29,7 @@ struct WebLimits {
                                              << 20;  ///< of a report or plan as protobuf; about four times that as JSON
   static constexpr size_t kMaxTraceSpans = 50'000;   ///< attempts of a job in one answer, about 250 bytes each
   static constexpr size_t kLargeBytes = 256 << 10;
-  static constexpr int64_t kLeastBytesPerMs = 16;     ///< the least rate at which a long answer must be read: 16 kB/s
+  static constexpr int64_t kMinBytesPerMs = 16;       ///< the least rate at which a long answer must be read: 16 kB/s
   static constexpr size_t kMaxBodyParts = 200'000;    ///< brackets and commas in a body: each may become a message
   static constexpr size_t kMaxEventsAhead = 64;       ///< read ahead of a slow browser
   static constexpr int kRequestsOfConnection = 1000;  ///< then the connection is closed

@@ -14,11 +14,11 @@ using prometheus::BuildGauge;
 using prometheus::BuildHistogram;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-/// Bucket limits in seconds: of disk operations,
+/// Bucket limits in seconds, of disk operations.
 const Buckets kCommit = {0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5};
-/// of calls, some of which wait for events,
+/// Of calls; some calls wait for events.
 const Buckets kCall = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
-/// and of work, from the smallest kernel to a night of tuning.
+/// Of work, from the smallest kernel to a night of tuning.
 const Buckets kWork = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 28800};
 
 /// Names of status codes by number, as gRPC's documentation spells them.

@@ -106,7 +106,7 @@ absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& fami
 constexpr size_t kShown = 50;
 constexpr char kOthers[] = "(others)";
 
-/// Quotas of the projects shown and of those in the operator's file, where limited.
+/// The limited quotas of the projects in `shown` and of the projects in the operator's file.
 MetricFamily limitsOf(const std::vector<storage::Usage>& shown, const Quotas& quotas) {
   MetricFamily limits = gauge("tessera_project_quota", "Quotas of projects, by quota.");
   std::map<std::string, v1::Quota> of = quotas.named();

@@ -54,7 +54,7 @@ absl::Status HostCores::look() {
   return absl::OkStatus();
 }
 
-/// The first `threads` consecutive lent cores that no other measurement uses; nullopt if there are none.
+/// The first `threads` consecutive measuring cores that no other measurement uses; nullopt if there are none.
 std::optional<CoreGrant> HostCores::placeMeasurement(int threads) const {
   std::vector<bool> taken(static_cast<size_t>(worker_.measuring_cores()));
   for (const v1::Task& task : here_) {
@@ -65,7 +65,7 @@ std::optional<CoreGrant> HostCores::placeMeasurement(int threads) const {
     if (task.cores() != v1::MEASURING) {
       return std::nullopt;  // may run on any core
     }
-    // The worker may have reduced the cores that it lends since the lease.
+    // The worker may have reduced its measuring cores since the lease.
     for (int core = task.first_core(); core < task.first_core() + threadsOf(task); ++core) {
       if (core < worker_.measuring_cores()) {
         taken[static_cast<size_t>(core)] = true;

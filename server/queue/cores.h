@@ -8,15 +8,15 @@
 #include "tessera/v1/storage.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
-/// Decides which cores of a host a task gets. A measurement gets cores that the host lends for measurements, and no
+/// Decides which cores of a host a task gets. A measurement gets measuring cores of the host, and no
 /// other task of the service runs there at the same time: while a search is in progress, other tasks are leased for the
 /// remaining cores only, and a measurement waits for tasks that were leased for all cores. A measurement gets the whole
-/// host if the host has no core to spare, or lends fewer cores than the measurement has threads.
+/// host if the host has no core to spare, or fewer measuring cores than the measurement has threads.
 namespace tessera::server {
 
 struct CoreGrant {
   v1::CoreUse use = v1::CORE_USE_UNSPECIFIED;
-  int first = 0;  ///< MEASURING: index of the first lent core
+  int first = 0;  ///< MEASURING: index of the first measuring core
 };
 
 /// Placement on the host of one worker, during one transaction. Not thread-safe.

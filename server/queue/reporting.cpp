@@ -77,7 +77,7 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
   return absl::OkStatus();
 }
 
-/// A task that crashed on some workers and succeeded on another one: the crashes were the fault of those workers.
+/// Call it for a task that succeeded after crashes on other workers: counts each crash as a fault of its worker.
 absl::Status blameCrashes(Step& step, const v1::Task& task) {
   for (const std::string& id : task.crashed_on()) {
     if (id != task.worker_id()) {

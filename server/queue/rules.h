@@ -14,14 +14,13 @@ struct Rules {
   int64_t lease_us = 10'000'000;         ///< a lease expires after this time without a heartbeat
   int64_t heartbeat_us = 500'000;        ///< interval of heartbeats; a cancelled attempt stops at its next one
   int64_t run_timeout_us = 600'000'000;  ///< of one attempt, unless the request sets it
-  int64_t run_grace_us =
-      15'000'000;  ///< added to the run timeout before the server enforces it, for a worker that fails to
+  /// The worker enforces the run timeout; if it does not, the server does after this additional time.
+  int64_t run_grace_us = 15'000'000;
   /// Time that an attempt may spend on moving inputs and outputs, in addition to its run.
   int64_t transfer_us = int64_t{3600} * 1'000'000;
   int64_t queue_timeout_us = int64_t{24} * 3600 * 1'000'000;  ///< of a job's wait to start, unless the request sets it
   int64_t total_timeout_us = int64_t{48} * 3600 * 1'000'000;  ///< of a whole job, unless the request sets it
-  /// A task that no live worker can run fails after this time; after a start of the server it waits as long for
-  /// workers.
+  /// A task that no live worker can run fails after this time, counted from the start of the server at the earliest.
   int64_t no_worker_us = 600'000'000;
   int64_t ageing_us = 600'000'000;  ///< a waiting task gains one priority per interval
   int crashes_before_quarantine = 3;

@@ -106,13 +106,13 @@ absl::Status endStrandedTask(Step& step, const std::string& id) {
   failure.set_reason(v1::Failure::NO_WORKER);
   const std::string kind = v1::TaskKind_Name(task.spec().kind());
   failure.set_message(
-      absl::StrCat("no live worker takes this ", kind, " task, for ", step.rules.no_worker_us / 1'000'000, " s now"));
+      absl::StrCat("no live worker could run this ", kind, " task for ", step.rules.no_worker_us / 1'000'000, " s"));
   failure.set_accepted(traitsOf(task.spec()).timed_threads > 0
-                           ? "a worker whose processor can run the artifact and that lends cores to what is timed "
+                           ? "a worker whose processor can run the artifact and that reserves cores for measurements "
                              "(--measuring-cores)"
                        : task.has_needs() ? "a worker whose processor can run the artifact"
-                                          : absl::StrCat("a worker that takes ", kind, " tasks"));
-  failure.set_fix("`tessera workers` lists those there are; start one with `tessera-worker --server`");
+                                          : absl::StrCat("a worker that accepts ", kind, " tasks"));
+  failure.set_fix("`tessera workers` lists the workers; start one with `tessera-worker --server`");
   return failTask(step, std::move(task), failure);
 }
 

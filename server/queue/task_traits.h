@@ -6,19 +6,21 @@
 
 namespace tessera::server {
 
-/// How the queue treats a task: the only place of this room where kinds of tasks differ. Lent cores are the cores of a
-/// host that its worker reserves for measurements (`--measuring-cores`, cores.h).
+/// How the queue treats a task. In server/queue only this file distinguishes kinds of tasks. The measuring cores of a
+/// host are those that its worker reserves for measurements (`--measuring-cores`, cores.h).
 struct TaskTraits {
-  int timed_threads = 0;  ///< a measurement with this many threads: gets lent cores, shared with no other task; 0: none
-  bool search = false;    ///< part of a search, during which other tasks stay off the lent cores
-  bool trial = false;     ///< a failure is the outcome of a trial: no retry after a crash, no reproducer
-  bool reports_progress =
-      true;  ///< its heartbeats update the progress of its jobs; false: the workflow computes the progress of its jobs
-  bool any_host = true;  ///< after INCOMPATIBLE_HOST another host may run it
+  /// Threads of a timed run, which gets as many measuring cores and shares them with no other task; 0: not timed.
+  int timed_threads = 0;
+  bool search = false;  ///< part of a search, during which other tasks stay off the measuring cores
+  bool trial = false;   ///< a failure is the outcome of a trial: no retry after a crash, no reproducer
+  /// Its heartbeats update the progress of its jobs; false: the workflow computes that progress.
+  bool reports_progress = true;
+  bool any_host = true;  ///< after INCOMPATIBLE_HOST, another host may run it
 };
 
-inline constexpr v1::TaskKind kSearchKind = v1::SEARCH;  ///< a search waits for a worker while one is ready
-/// The kind of tasks that wait for lent cores, for queries of ready tasks.
+/// Tasks of this kind propose the next trials of a search.
+inline constexpr v1::TaskKind kSearchKind = v1::SEARCH;
+/// Tasks of this kind need measuring cores.
 inline constexpr v1::TaskKind kMeasureKind = v1::MEASURE;
 
 inline TaskTraits traitsOf(const v1::TaskSpec& spec) {

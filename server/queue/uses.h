@@ -19,7 +19,7 @@ namespace tessera::server {
 inline constexpr int64_t kUseResolutionUs = int64_t{600} * 1'000'000;
 /// Nothing is deleted within this time after its last use, whatever the policy says. Must be much longer than
 /// kUseResolutionUs.
-inline constexpr int64_t kLeastKeepUs = int64_t{3600} * 1'000'000;
+inline constexpr int64_t kMinKeepUs = int64_t{3600} * 1'000'000;
 
 absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
 

@@ -59,8 +59,8 @@ class Submission {
   virtual absl::Status begin(Step& step, v1::Action action, const v1::Job& job) const = 0;
 };
 
-/// What the work decides: which task comes next, and what becomes of a failed one. Stateless: all state is in the rows.
-/// Thread-safe. Functions that take a Step run within its transaction, which a store may run again.
+/// Decides which task follows a finished one, and the consequences of a failed one. Stateless: all state is in the
+/// rows. Thread-safe. Functions that take a Step run within its transaction, which a store may run again.
 class Workflow {
  public:
   virtual ~Workflow() = default;
@@ -82,10 +82,10 @@ class Workflow {
   virtual absl::Status checkResult(storage::Store& store, storage::BlobStore& blobs, v1::Task task,
                                    v1::TaskResult& result) const = 0;
 
-  /// The task is DONE; `actions` are the living ones that wait for it.
+  /// The task has succeeded; `actions` are the living ones that wait for it.
   virtual absl::Status taskDone(Step& step, const v1::Task& task, std::vector<v1::Action> actions) const = 0;
 
-  /// The task has failed for good; `actions` likewise.
+  /// The task has failed without a further attempt; `actions` likewise.
   virtual absl::Status taskFailed(Step& step, const v1::Task& task, const v1::Failure& failure,
                                   std::vector<v1::Action> actions) const = 0;
 

@@ -34,7 +34,7 @@ constexpr int64_t kSecondUs = 1'000'000;
 
 /// Time before which objects are deleted; nothing if the policy keeps them forever.
 int64_t cutoff(int64_t now_us, int64_t keep_us) {
-  return keep_us == 0 ? INT64_MIN : now_us - std::max(keep_us, kLeastKeepUs);
+  return keep_us == 0 ? INT64_MIN : now_us - std::max(keep_us, kMinKeepUs);
 }
 
 bool isOver(const Stored& stored) {
@@ -158,7 +158,7 @@ absl::Status Collector::chooseByUse(storage::Reader& reader, Kind kind, int64_t 
     if (!wanted && stored.time_us < before) {
       bytes -= victim.bytes;
       victims.push_back(std::move(victim));
-    } else if (!wanted && stored.time_us < now_us - kLeastKeepUs) {
+    } else if (!wanted && stored.time_us < now_us - kMinKeepUs) {
       others.emplace_back(stored.time_us, std::move(victim));
     }
     return absl::OkStatus();
@@ -182,7 +182,7 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
     return absl::OkStatus();
   }
   // Keep results of tuning: the fastest records of each group, from which searches start; confirmations, which
-  // compilations prefer; and measurements of choices, of which the newest decides.
+  // compilations prefer; and the newest measurement of each choice.
   std::set<std::string> fastest;
   storage::BestQuery query;
   query.top = kFastestKept;
@@ -237,7 +237,7 @@ absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::Retentio
   if (!only_one.owns_lock()) {
     return absl::AbortedError("a collection, a verification or a backup is going on; try again when it has ended");
   }
-  const int64_t used_before_us = clock_.nowMicros() - kLeastKeepUs;
+  const int64_t used_before_us = clock_.nowMicros() - kMinKeepUs;
   std::vector<Victim> jobs, events, artifacts, objects, records;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     Names living;
@@ -306,7 +306,7 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
       return absl::OkStatus();
     }));
     // Files without a row, left by a crash between the two.
-    const int64_t age_s = std::max(policy.blobs_us(), kLeastKeepUs) / kSecondUs;
+    const int64_t age_s = std::max(policy.blobs_us(), kMinKeepUs) / kSecondUs;
     return blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t file_age_s) -> absl::Status {
       absl::Status row = reader.lastUse(Kind::kBlob, sha256).status();
       if (!row.ok() && !absl::IsNotFound(row)) {

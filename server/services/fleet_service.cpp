@@ -35,7 +35,7 @@ void setTime(google::protobuf::Timestamp* (v1::TaskInfo::*field)(), int64_t time
 
 /// The part of a task that its project may see: neither inputs nor the lease's secret.
 absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& task) {
-  constexpr int kMostJobs = 16;
+  constexpr int kMaxJobs = 16;
   v1::TaskInfo info;
   info.set_id(task.id());
   info.set_kind(task.spec().kind());
@@ -55,7 +55,7 @@ absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& tas
   if (task.has_failure()) {
     *info.mutable_failure() = task.failure();
   }
-  TESSERA_ASSIGN_OR_RETURN(const storage::LiveJobs jobs, reader.liveJobsOfTask(task.id(), kMostJobs));
+  TESSERA_ASSIGN_OR_RETURN(const storage::LiveJobs jobs, reader.liveJobsOfTask(task.id(), kMaxJobs));
   info.set_jobs(jobs.count);
   info.mutable_job_ids()->Assign(jobs.first.begin(), jobs.first.end());
   return info;

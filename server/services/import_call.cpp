@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kMostProblems = 100;  // reported at most
+constexpr int kMaxReportedProblems = 100;  // reported at most
 
 }  // namespace
 
@@ -44,7 +44,7 @@ absl::Status ImportCall::take() {
     ++seen_;
     if (const absl::Status status = checkRecord(record); !status.ok()) {
       response_->set_refused(response_->refused() + 1);
-      if (response_->problems_size() < kMostProblems) {
+      if (response_->problems_size() < kMaxReportedProblems) {
         response_->add_problems(absl::StrCat("record ", seen_, ": ", std::string(status.message())));
       }
       continue;

@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kMostGroups = 1000;  // of statistics, in one answer
+constexpr int kMaxGroups = 1000;  // of statistics, in one answer
 
 /// One ExportRecords stream: reads one page of the store at a time.
 class ExportCall : public grpc::ServerWriteReactor<v1::ExportRecordsResponse>, public WakeableCall {
@@ -169,9 +169,9 @@ grpc::ServerUnaryReactor* RecordService::RecordStatistics(grpc::CallbackServerCo
                   return store_.read([&](storage::Reader& reader) -> absl::Status {
                     TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::RecordGroup> groups,
                                              reader.recordStatistics(scopeOf(caller), request->filter(),
-                                                                     request->group_by(), kMostGroups + 1));
+                                                                     request->group_by(), kMaxGroups + 1));
                     for (const storage::RecordGroup& found : groups) {
-                      if (response->groups_size() == kMostGroups) {
+                      if (response->groups_size() == kMaxGroups) {
                         response->set_more(true);
                         break;
                       }

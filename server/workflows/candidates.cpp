@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{256} << 20;  // limit of a candidate's object, which is read at once
+constexpr int64_t kMaxBytes = int64_t{256} << 20;  // limit of a candidate's object, which is read at once
 
 /// Name of the trial in a candidate's message; empty: it is no such message. An error if the blob cannot be read now.
 template <typename Message>
@@ -21,7 +21,7 @@ absl::StatusOr<std::string> trialOf(storage::BlobStore& blobs, const v1::Digest&
   const auto size = blobs.size(digest.sha256());
   Message message;
   absl::Status read = size.status();
-  if (size.ok() && *size <= kMostBytes) {
+  if (size.ok() && *size <= kMaxBytes) {
     read = blobs.get(digest.sha256(), 0, 0, [&](std::string_view chunk) {
       bytes += chunk;
       return absl::OkStatus();

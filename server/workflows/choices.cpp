@@ -23,8 +23,8 @@ namespace {
 
 using Trial = v1::TuneResult::ChoiceTrial;
 
-constexpr double kLeastShare = 0.001;  // of the model's time; a smaller gain is not worth a compilation
-constexpr int64_t kBudgetParts = 3;    // fraction of the budget for choices is 1 / kBudgetParts
+constexpr double kMinShare = 0.001;  // of the model's time; a smaller gain is not worth a compilation
+constexpr int64_t kBudgetParts = 3;  // fraction of the budget for choices is 1 / kBudgetParts
 
 /// "winograd-2x2 instead of direct at Conv_16 and 2 more"
 std::string nameOf(const v1::AmbiguousChoice& open) {
@@ -85,8 +85,8 @@ absl::StatusOr<bool> advance(Step& step, v1::Action& action) {
   return false;
 }
 
-/// Compiles the model with the next choice on top of those taken. After the last one, compares all of them with the
-/// default.
+/// Compiles the model with the next choice in addition to the kept ones. After the last choice, compares the model with
+/// all kept choices with the default.
 absl::StatusOr<Choosing> tryNext(Step& step, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   TESSERA_ASSIGN_OR_RETURN(const bool more, advance(step, action));
@@ -156,7 +156,7 @@ absl::StatusOr<Choosing> compared(Step& step, v1::Action& action, const v1::Task
     return decided(step, action, "no step changes with it");
   }
   // A gain within the noise of the host is none.
-  const double least = std::max(leastGain(tune.spec().measuring()), 1 + trial.noise());
+  const double least = std::max(minGain(tune.spec().measuring()), 1 + trial.noise());
   const double speed = trial.ms() > 0 ? trial.before_ms() / trial.ms() : 0;
   if (speed < least) {
     return left(step, action, record, absl::StrFormat("%.3f times as fast, less than %.3f", speed, least));
@@ -237,7 +237,7 @@ absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Act
 
 bool selectChoices(v1::TuneState& tune, int64_t now_us) {
   const int most = tune.spec().has_choices() ? tune.spec().choices() : kDefaultChoices;
-  const double least_us = 1000 * tune.model_ms() * kLeastShare;
+  const double least_us = 1000 * tune.model_ms() * kMinShare;
   int wanted = 0;
   for (Trial& trial : *tune.mutable_choices()) {
     if (!trial.untaken().empty()) {

@@ -1,4 +1,4 @@
-// Graph choices that prices leave open are measured before trees are searched.
+// Open choices of the graph are measured before trees are searched.
 #include "server/workflows/choices.h"
 
 #include <gmock/gmock.h>

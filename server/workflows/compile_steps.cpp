@@ -308,7 +308,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
     }
     if (std::any_of(result.plan().ambiguous_choices().begin(), result.plan().ambiguous_choices().end(),
                     [](const v1::AmbiguousChoice& open) { return open.choices().empty(); })) {
-      return "an open choice is at no place";
+      return "an open choice has no place";
     }
     // The artifact of the same attempt is a file too.
     if (result.plan().has_assembled()) {
@@ -323,7 +323,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
     // Each tree that the batch does not refuse must be proposed, and the server alone adds outcomes.
     const auto tried = std::count(batch.refused().begin(), batch.refused().end(), false);
     if (tried != result.search().proposals_size() || !batch.speeds().empty()) {
-      return absl::StrCat("its batch tells of ", tried, " trees to try and ", batch.speeds_size(), " outcomes, with ",
+      return absl::StrCat("its batch has ", tried, " trees to try and ", batch.speeds_size(), " outcomes, with ",
                           result.search().proposals_size(), " proposals");
     }
     for (const auto& proposal : result.search().proposals()) {
@@ -338,7 +338,7 @@ std::string resultProblem(v1::TaskKind kind, const v1::TaskResult& result) {
   }
   for (const std::string& name : names) {
     if (files[name] != 1) {
-      return absl::StrCat("the result speaks of file '", name, "', of which there are ", files[name]);
+      return absl::StrCat("the result refers to file '", name, "', of which there are ", files[name]);
     }
   }
   return "";

@@ -6,9 +6,9 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// Steps of a compile action: PLAN, one BUILD for each distinct unit without an object, ASSEMBLE. A small model is
-/// built and assembled by the attempt that plans it; after a crash of such an attempt the next one only plans. Each
-/// function takes a DONE task with the result that its worker reported.
+/// Steps of a compile action: PLAN, one BUILD for each distinct unit without an object, ASSEMBLE. The attempt that
+/// plans a small model also builds and assembles it; if that attempt crashes, the next one only plans. planDone(),
+/// buildDone() and assembleDone() take a task that has succeeded, with its result, and start the next step of `action`.
 namespace tessera::server {
 
 /// Adds the files of a model to a task's inputs: the model, its external data, the pins.
@@ -17,15 +17,17 @@ void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec);
 /// Adds the PLAN task of a new compile action.
 absl::Status beginCompile(Step& step, const v1::Action& action);
 
+/// Requests an object for each unit of the plan. If the attempt has also assembled the model, publishes the artifact.
 absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task);
 
 /// Stores the object that a worker built from a unit, under its build key.
 absl::Status storeObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
                          const v1::Digest& object);
 
-/// Called once for each action that waits for the object.
+/// Counts the object; after the last one, adds the ASSEMBLE task. Called once for each action that waits for the task.
 absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task);
 
+/// Publishes the artifact.
 absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task);
 
 /// Returns why `result` cannot be the result of a task of this kind; empty if it can: the payload has the kind's type,

@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kRead = 200;  // records of a workload, in the query's order
 constexpr int kReadConfirmed = 1000;
-constexpr double kNoises = 3;        // minimum gain of an unconfirmed record, in spreads of its times
-constexpr double kLeastGain = 1.01;  // minimum speed over the default
+constexpr double kNoises = 3;      // minimum gain of an unconfirmed record, in spreads of its times
+constexpr double kMinGain = 1.01;  // minimum speed over the default
 constexpr size_t kOfWorkload = 4, kOfOtherChips = 2, kOfSimilar = 4;  // trees of a warm start
 constexpr int kReadSimilar = 1000;                                    // records of workloads with equal operators
 
@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> faster(storage::Reader& reader, co
   storage::ListQuery list;
   list.project = project;
   list.page_size = look;
-  list.filter = absl::StrCat(condition, " AND median_ms > 0 AND outcome = PASSED AND speed > ", kLeastGain);
+  list.filter = absl::StrCat(condition, " AND median_ms > 0 AND outcome = PASSED AND speed > ", kMinGain);
   list.order_by = "speed desc";
   TESSERA_ASSIGN_OR_RETURN(storage::Page<v1::TuningRecord> page, reader.listRecords(list));
   std::erase_if(page.items, [](const v1::TuningRecord& record) { return !hasTree(record); });
@@ -137,7 +137,7 @@ absl::StatusOr<std::vector<v1::TuningRecord>> similarTo(storage::Reader& reader,
   return similar;
 }
 
-/// Records of the workload on this chip, the first `look` of those that `condition`, a filter, selects too.
+/// Returns the first `look` records of the workload on this chip that the filter `condition` selects.
 absl::StatusOr<std::vector<v1::TuningRecord>> recordsWith(storage::Reader& reader, const KnowledgeQuery& query,
                                                           const std::string& condition, const char* order_by,
                                                           int look) {
@@ -281,8 +281,7 @@ absl::StatusOr<v1::TuningRecord> newestChoiceRecord(storage::Reader& reader, con
 }
 
 bool isFaster(const v1::TuningRecord& answer) {
-  return answer.outcome() == v1::TuningRecord::PASSED &&
-         speedOf(answer) >= std::max(kLeastGain, 1 + answer.host_noise());
+  return answer.outcome() == v1::TuningRecord::PASSED && speedOf(answer) >= std::max(kMinGain, 1 + answer.host_noise());
 }
 
 bool usesRecords(const v1::CompileSpec& spec) {
@@ -313,7 +312,7 @@ absl::StatusOr<v1::Pins> knownTrees(storage::Reader& reader, const std::string& 
       continue;
     }
     TESSERA_ASSIGN_OR_RETURN(const v1::TuningRecord best,
-                             bestKnown(reader, queryFor(project, unit.workload_hash(), target, knowledge), kLeastGain));
+                             bestKnown(reader, queryFor(project, unit.workload_hash(), target, knowledge), kMinGain));
     if (!best.id().empty()) {
       compiler::pinWorkload(pins, unit.workload_hash(), unit.summary(), best.schedule());
     }

@@ -14,7 +14,7 @@ absl::Status beginRun(Step& step, const v1::Action& action, const v1::Job& job);
 /// compilation, and people request it, not programs.
 absl::Status beginAnalysis(Step& step, const v1::Action& action, const v1::Job& job, const v1::Target& target);
 
-/// The task is DONE.
+/// Call it when the task has succeeded: ends the job with the task's result.
 absl::Status runDone(Step& step, v1::Action& action, const v1::Task& task);
 
 }  // namespace tessera::server

@@ -41,7 +41,7 @@ absl::StatusOr<SearchHistory> historyOf(storage::Reader& reader, const std::stri
       history.confirmed = entry.confirmation();
     } else if (entry.has_known()) {
       history.known = entry.known();
-      // A restart discards the proposals; what was confirmed stays valid.
+      // A restart discards the proposals; confirmations stay valid.
     } else if (entry.restarted()) {
       history.log.clear_batches();
       ++history.restarts;

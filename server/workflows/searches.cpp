@@ -26,11 +26,11 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kMostFailures = 5;            // failures reported per workload
-constexpr size_t kMostFailureBytes = 1000;  // length of each; they are stored with every trial
-constexpr int kConfirmTimes = 3;            // runs, in multiples of a trial's
-constexpr double kUnknownGain = 0.1, kLeastExpected = 0.002;
-constexpr double kLeastGain = 1.01;
+constexpr int kMaxReportedFailures = 5;    // failures reported per workload
+constexpr size_t kMaxFailureBytes = 1000;  // length of each; they are stored with every trial
+constexpr int kConfirmTimes = 3;           // runs, in multiples of a trial's
+constexpr double kUnknownGain = 0.1, kMinExpected = 0.002;
+constexpr double kMinGain = 1.01;
 constexpr double kWorthConfirming = 1.05;  // minimum gain over the last confirmed tree for an early confirmation
 constexpr int64_t kTrialTimeoutUs = 30'000'000;
 
@@ -147,7 +147,7 @@ absl::Status conclude(Step& step, v1::Action search) {
   TESSERA_ASSIGN_OR_RETURN(const SearchHistory history, historyOf(step.tx, search.id()));
   // A tree that was confirmed early is not measured again.
   const bool known = canonicalBytes(history.confirmed.schedule()) == canonicalBytes(state.best().schedule());
-  const bool faster = state.best().has_object() && state.best_speed() >= leastGain(state.rules());
+  const bool faster = state.best().has_object() && state.best_speed() >= minGain(state.rules());
   return faster && !known ? confirm(step, std::move(search)) : finish(step, std::move(search));
 }
 
@@ -201,10 +201,10 @@ absl::Status endBatches(Step& step, v1::Action search) {
 
 /// Adds a failure to the report, within limits of number and length.
 void reportFailure(v1::TuneResult::Workload& report, const std::string& text) {
-  if (report.failures_size() == kMostFailures) {
+  if (report.failures_size() == kMaxReportedFailures) {
     return;
   }
-  size_t end = std::min(text.size(), kMostFailureBytes);
+  size_t end = std::min(text.size(), kMaxFailureBytes);
   while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {
     --end;  // do not cut within a UTF-8 character
   }
@@ -298,7 +298,7 @@ absl::Status confirmationMeasured(Step& step, v1::Action search, double speed) {
   v1::SearchEntry::Confirmation& confirmation = *entry.mutable_confirmation();
   *confirmation.mutable_schedule() = state.best().schedule();
   confirmation.set_speed(speed);
-  confirmation.set_confirmed(speed >= leastGain(state.rules()));
+  confirmation.set_confirmed(speed >= minGain(state.rules()));
   TESSERA_RETURN_IF_ERROR(step.tx.appendToSearch(search.id(), entry));
   if (!confirmation.confirmed()) {  // a lucky measurement, or a wrong result
     TESSERA_RETURN_IF_ERROR(dropCandidate(step, state.best()));
@@ -452,13 +452,13 @@ absl::StatusOr<std::string> joinSearch(Step& step, const v1::Action& tune, const
   return search.id();
 }
 
-double leastGain(const v1::MeasuringRules& rules) { return rules.min_gain() > 0 ? rules.min_gain() : kLeastGain; }
+double minGain(const v1::MeasuringRules& rules) { return rules.min_gain() > 0 ? rules.min_gain() : kMinGain; }
 
 bool onlyMeasurementsRemain(const v1::SearchState& search) {
   return search.stage() == v1::SearchState::TRYING && search.task_id().empty() && !isBuilding(search);
 }
 
-double expectedGain(const v1::SearchState& search) { return std::max(search.batch_gain(), kLeastExpected); }
+double expectedGain(const v1::SearchState& search) { return std::max(search.batch_gain(), kMinExpected); }
 
 absl::StatusOr<bool> mayPropose(Step& step, const v1::Action& search) {
   const v1::SearchState& state = search.search();

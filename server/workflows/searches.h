@@ -31,7 +31,7 @@ inline constexpr int kBatch = 5;
 absl::Status beginBatch(Step& step, v1::Action search, int most);
 
 /// Minimum ratio of the default's time to a candidate's that counts as faster.
-double leastGain(const v1::MeasuringRules& rules);
+double minGain(const v1::MeasuringRules& rules);
 
 /// Whether only measurements of its batches remain.
 bool onlyMeasurementsRemain(const v1::SearchState& search);
@@ -39,17 +39,18 @@ bool onlyMeasurementsRemain(const v1::SearchState& search);
 /// Expected increase of the workload's speed by the next batch, as a fraction: 0.1 is 10 % faster.
 double expectedGain(const v1::SearchState& search);
 
-/// A task of the search is DONE.
+/// Call it when a task of the search has succeeded. After a SEARCH task, adds a BUILD task for each proposed tree;
+/// after a BUILD task, the MEASURE task; after a MEASURE task, stores the trial's outcome.
 absl::Status searchTaskDone(Step& step, v1::Action search, const v1::Task& task);
 
-/// A task of the search has failed for good. A candidate's own failure is the outcome of its trial. A failure of the
-/// service or of the request fails the jobs that wait for the search.
+/// Call it when a task of the search has failed without a further attempt. A candidate's own failure is the outcome of
+/// its trial. A failure of the service or of the request fails the jobs that wait for the search.
 absl::Status searchTaskFailed(Step& step, v1::Action search, const v1::Task& task, const v1::Failure& failure);
 
 /// Ends the search early: no further trial, and those in progress are cancelled. The best tree is confirmed first.
 absl::Status closeSearch(Step& step, v1::Action search);
 
-/// The tune action no longer waits for the search. Without any waiting action the search is deleted.
+/// Removes the tune action from those that wait for the search. Deletes the search if no other action waits for it.
 absl::Status leaveSearch(Step& step, const std::string& search_id, const std::string& tune_id);
 
 }  // namespace tessera::server

@@ -12,7 +12,7 @@
 namespace tessera::server {
 namespace {
 
-constexpr int kMostWitnesses = 8;
+constexpr int kMaxWitnesses = 8;
 
 /// Key of a unit and compiler, without the project.
 std::string keyOf(const Step& step, const v1::Digest& unit) {
@@ -55,13 +55,13 @@ absl::Status noteReproduction(Step& step, const std::string& worker_id, const v1
       reproduction.witnesses().begin(), reproduction.witnesses().end(),
       [&](const auto& witness) { return witness.worker_id() == who && witness.object().sha256() == object.sha256(); });
   // Eight builders are enough, but a builder that disagrees must always be recorded.
-  const bool news = reproduction.witnesses_size() < kMostWitnesses || agree(reproduction);
+  const bool news = reproduction.witnesses_size() < kMaxWitnesses || agree(reproduction);
   if (told || !news) {
     return absl::OkStatus();
   }
-  v1::Reproduction::Witness* witness = reproduction.witnesses_size() < kMostWitnesses
+  v1::Reproduction::Witness* witness = reproduction.witnesses_size() < kMaxWitnesses
                                            ? reproduction.add_witnesses()
-                                           : reproduction.mutable_witnesses(kMostWitnesses - 1);
+                                           : reproduction.mutable_witnesses(kMaxWitnesses - 1);
   witness->set_worker_id(who);
   *witness->mutable_object() = object;
   if (!agree(reproduction)) {

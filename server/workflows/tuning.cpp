@@ -28,14 +28,13 @@
 namespace tessera::server {
 namespace {
 
-constexpr double kLeastShare = 0.005;
+constexpr double kMinShare = 0.005;
 constexpr int kTimingRuns = 7;
-// Whole models are most affected by other load, and take the longest to run. A comparison uses up to kMostTimes the
+// Whole models are most affected by other load, and take the longest to run. A comparison uses up to kMaxTimes the
 // requested runs, as far as they fit into kComparingMs.
-constexpr int kMostTimes = 5;
+constexpr int kMaxTimes = 5;
 constexpr double kComparingMs = 4000;
-constexpr int64_t kLeastReserveUs =
-    10'000'000;                  // time of the job's deadline that is kept for the steps after the search
+constexpr int64_t kMinReserveUs = 10'000'000;  // time of the job's deadline that is kept for the steps after the search
 constexpr int kBatchBeside = 2;  // trees per batch while choices are tried, whose tasks would wait for a larger batch
 
 using Workload = v1::TuneResult::Workload;
@@ -87,7 +86,7 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
   });
   const v1::TuneSpec& spec = tune.spec();
   // A workload with a small share cannot speed up the model by more than its share.
-  const double least = spec.min_share() > 0 ? spec.min_share() : kLeastShare;
+  const double least = spec.min_share() > 0 ? spec.min_share() : kMinShare;
   int wanted = 0;
   for (Workload& workload : sorted) {
     if (!isWanted(spec, workload)) {
@@ -248,7 +247,7 @@ absl::Status measureModel(Step& step, const v1::Action& action, const Measured& 
   measure.mutable_rules()->set_repeat(runs);
   // Two models are run alternately, so a round takes twice the model's time.
   const double in_time = tune.model_ms() > 0 ? kComparingMs / (2 * tune.model_ms()) : runs;
-  measure.mutable_rules()->set_most(static_cast<int>(std::clamp<double>(in_time, runs, kMostTimes * runs)));
+  measure.mutable_rules()->set_most(static_cast<int>(std::clamp<double>(in_time, runs, kMaxTimes * runs)));
   return shareEqualTask(step, action, std::move(spec), &action.target().code());
 }
 
@@ -320,7 +319,7 @@ absl::Status tuneAssembled(Step& step, v1::Action& action) {
   const int64_t deadline_us = tune.budget_end_us();
   const int64_t budget_us = tune.spec().budget_us() > 0 ? tune.spec().budget_us() : kDefaultBudgetUs;
   // A fifth of the job's time is kept for versions after the search.
-  const int64_t reserve_us = std::max(kLeastReserveUs, (deadline_us - action.start_time_us()) / 5);
+  const int64_t reserve_us = std::max(kMinReserveUs, (deadline_us - action.start_time_us()) / 5);
   tune.set_budget_end_us(std::min(action.start_time_us() + budget_us, deadline_us - reserve_us));
   TESSERA_RETURN_IF_ERROR(defaultCompiled(step, action));
   return timeSteps(step, action, tune.default_artifact());
@@ -392,7 +391,7 @@ absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
   TESSERA_ASSIGN_OR_RETURN(const int most,
                            searchesToDispatch(step, action, static_cast<int>(waiting.size()), open + behind));
   int begun = 0;
-  // First waiting searches, then further batches of those that only wait for measurements.
+  // First the searches without a batch, then further batches of searches that only wait for measurements.
   for (const auto& [searches, until] : {std::pair(&waiting, most), std::pair(&trying, most - behind)}) {
     std::ranges::sort(*searches, [](const auto& one, const auto& other) {
       return one.first != other.first ? one.first > other.first : one.second.id() < other.second.id();

@@ -9,11 +9,14 @@
 #include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
-/// Steps of a tune action. The model is compiled with default decisions and timed step by step. Choices that prices
-/// leave open are measured (choices.h), and a changed plan is timed again. A search runs for each workload with a
-/// sufficient share of the time (searches.h), as many at once as the workers can serve, those with the largest expected
-/// gain first; while choices are tried, only one with small batches. Confirmed trees become versions of the artifact
-/// (versions.h). No failure of a candidate ends the action.
+/// Steps of a tune action:
+///   1. The model is compiled with default decisions, and each of its steps is timed.
+///   2. Open choices of the graph are measured (choices.h). If the plan changes, its steps are timed again.
+///   3. A search runs for each workload with a sufficient share of the time (searches.h): as many at once as the
+///   workers
+///      can serve, those with the largest expected gain first. During step 2 only one runs, with small batches.
+///   4. Confirmed trees become versions of the artifact (versions.h).
+/// A candidate's failure never ends the action.
 namespace tessera::server {
 
 inline constexpr int kDefaultTrials = 64;
@@ -23,14 +26,14 @@ inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
 /// Adds the first task of a new tune action, whose `compile` and `target` are set.
 absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode);
 
-/// Artifacts to measure. Two plans are involved: `action.plan` is the plan of the candidate, or of the baseline if
-/// there is no candidate; `plan` below is that of the baseline, if it differs.
+/// Artifacts to measure. `action.plan` is the plan of the candidate, or of the baseline if there is no candidate.
 struct Measured {
   v1::Digest baseline;
   v1::Digest candidate = {};  ///< empty: the baseline is timed alone, step by step
-  v1::Digest plan =
-      {};  ///< the baseline's plan, if the steps in which the plans differ are to be timed; empty: equal plans
+  /// The baseline's plan, to time the steps in which the two plans differ; empty: the plans are equal.
+  v1::Digest plan = {};
 };
+/// Adds the MEASURE task of these artifacts, with `runs` runs of each.
 absl::Status measureModel(Step& step, const v1::Action& action, const Measured& artifacts, int runs);
 
 /// Stores these decisions as text, and returns the blob.
@@ -45,36 +48,39 @@ void setResult(const v1::Digest& artifact, v1::Action& action);
 /// Key under which the artifact being assembled is cached.
 std::string tunedKey(const v1::Action& action);
 
-/// Whether the default is being compiled or timed, or choices are being tried. Trees that searches find meanwhile wait.
+/// Whether the default is being compiled or timed, or choices are being tried. No version is made during this time.
 bool isBeforeSearching(const v1::TuneState& tune);
 
-/// An artifact is stored; `action.result` names it.
+/// Call it when an artifact of the action is stored (`action.result` is its digest): starts the measurement that the
+/// action's stage requires.
 absl::Status tuneAssembled(Step& step, v1::Action& action);
 
-/// A MEASURE task of the action itself is DONE.
+/// Call it when a MEASURE task of the action itself, not of a search, has succeeded: evaluates the times and starts the
+/// next stage.
 absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task);
 
-/// A task of the action itself has failed for good. Fails the jobs unless the default is available.
+/// Call it when a task of the action itself has failed without a further attempt. Fails the jobs if the default is not
+/// available yet.
 absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure);
 
-/// A trial of a search has ended; `failure` is empty if it succeeded. Updates the tune actions that wait for the
-/// search.
+/// Call it when a trial of a search has ended; `failure` is empty if it succeeded. Updates the report of the tune
+/// actions that wait for the search.
 absl::Status reportTrial(Step& step, const v1::Action& search, const std::string& failure);
 
-/// A search that the action waits for has ended.
+/// Call it when a search that the action waits for has ended: copies its report and removes it from the action.
 absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search);
 
-/// Starts the next version if there is a new tree, and batches of waiting searches. Without remaining searches the
-/// action proceeds.
+/// Starts the next version if there is a new tree, and the next batches of idle searches. If no search remains, starts
+/// the action's next stage.
 absl::Status dispatchSearches(Step& step, const std::string& tune_id);
 
-/// Tune actions that are still searching and have used up their budget.
+/// Returns the ids of tune actions that are still searching and have used up their budget.
 absl::StatusOr<std::vector<std::string>> pastBudget(storage::Reader& reader, int64_t now_us);
 
-/// The budget is used up: starts no further trial.
+/// Call it when the action's budget is used up: ends its searches, which start no further trial.
 absl::Status endBudget(Step& step, const std::string& tune_id);
 
-/// The result so far.
+/// Returns the result so far.
 v1::TuneResult tuneResult(const v1::Action& action);
 
 }  // namespace tessera::server

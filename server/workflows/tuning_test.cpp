@@ -84,7 +84,7 @@ std::set<std::string> searchTasks(SchedulerFixture& bench) {
 }
 
 /// Worker "w" runs all tasks with the results that `run` returns. Measurements of trials end last, the oldest first.
-/// `run` gets the number of those in progress.
+/// The second argument of `run` is the number of measurements in progress.
 void runMeasuringLast(SchedulerFixture& bench, const std::function<v1::TaskResult(const v1::TaskSpec&, size_t)>& run) {
   std::vector<v1::Lease> measurements;
   while (true) {
@@ -346,7 +346,7 @@ TEST(Tuning, ABatchThatTellsOfOtherTreesThanItProposesIsRefused) {
     EXPECT_EQ(job.tune_result().trials(), 0);
     ASSERT_EQ(job.tune_result().workloads(0).failures_size(), 1);
     EXPECT_THAT(job.tune_result().workloads(0).failures(0), HasSubstr("the search ended"));
-    EXPECT_THAT(job.tune_result().workloads(0).failures(0), HasSubstr("its batch tells of"));
+    EXPECT_THAT(job.tune_result().workloads(0).failures(0), HasSubstr("its batch has"));
   }
 }
 

@@ -505,10 +505,10 @@ absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string&
     TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
     return current;
   }
-  if (series.versions() >= kMostVersions) {
+  if (series.versions() >= kMaxVersions) {
     return absl::ResourceExhaustedError(absl::StrCat("tune job ", job_id, " has ", series.versions(),
-                                                     " versions, and choosing another adds one; at most ",
-                                                     kMostVersions, " are kept"));
+                                                     " versions, and choosing another adds one; at most ", kMaxVersions,
+                                                     " are kept"));
   }
   version.set_same_as(originOf(version));
   version.set_held(false);

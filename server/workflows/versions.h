@@ -15,15 +15,15 @@
 namespace tessera::server {
 
 /// Limit of a job's versions, to which each choice may add one. Each is a row that lives as long as the job.
-inline constexpr int kMostVersions = 1000;
+inline constexpr int kMaxVersions = 1000;
 
 /// Starts the versions of a new tune job with this mode.
 absl::Status beginVersions(Step& step, const v1::Job& job, v1::TuneMode mode);
 
-/// The default is compiled: publishes it as the first version, unless the mode is STATIC.
+/// Call it when the default is compiled: publishes it as the first version, unless the mode is STATIC.
 absl::Status defaultCompiled(Step& step, const v1::Action& tune);
 
-/// All choices taken were measured faster than the default together: publishes the next version.
+/// Call it when the model with all kept choices was measured faster than the default: publishes it as the next version.
 absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result);
 
 /// Whether the job can use trees before its searches end.
@@ -34,7 +34,7 @@ absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
 /// once all of them are waiting and no choice and no version is in progress; otherwise 0.
 absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int free_workers);
 
-/// A search of the job has confirmed a tree. publishNextVersion() will use it.
+/// Call it when a search of the job has confirmed a tree: stores the tree for publishNextVersion().
 absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,
                            const v1::Schedule& schedule, double speed);
 
@@ -42,16 +42,17 @@ absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::st
 /// remains.
 absl::Status publishNextVersion(Step& step, const std::string& tune_id);
 
-/// The model is compiled with the trees being tried; `action.result` is its artifact.
+/// Call it when the model with the trees being tried is compiled (`action.result` is its artifact): adds the task that
+/// measures it.
 absl::Status versionAssembled(Step& step, v1::Action& action);
 
-/// A MEASURE task of the version being made is DONE.
+/// Call it when the MEASURE task of the version being made has succeeded: publishes the version, or drops trees.
 absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task);
 
-/// The version could not be compiled or run.
+/// Call it when the version could not be compiled or run: drops trees and tries the rest.
 absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure);
 
-/// The job ends with its current artifact: publishes it if there is no version yet.
+/// Call it when the job ends: publishes its current artifact if there is no version yet.
 absl::Status publishUnlessPublished(Step& step, const v1::Action& tune);
 
 /// The version that a run of the job's artifact uses. TUNE job: version `number`, or for 0 the version that programs
@@ -60,7 +61,7 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const 
 
 /// Makes an earlier version the newest one; 0: the job's newest version again. Adds no version if programs run it
 /// already. NOT_FOUND: no such version. FAILED_PRECONDITION: its artifact was deleted. RESOURCE_EXHAUSTED: the job has
-/// kMostVersions.
+/// kMaxVersions.
 absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number);
 
 }  // namespace tessera::server

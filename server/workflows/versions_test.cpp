@@ -345,22 +345,22 @@ TEST_F(Versions, ChoicesAddVersionsUpToABound) {
   ASSERT_TRUE(bench.store
                   ->transact([&](storage::Transaction& tx) -> absl::Status {
                     auto series = *tx.getRollout(id);
-                    for (int number = 3; number < kMostVersions; ++number) {  // alternating
+                    for (int number = 3; number < kMaxVersions; ++number) {  // alternating
                       v1::ArtifactVersion version = made[number % 2 == 1 ? 0 : 1];
                       version.set_same_as(version.number());
                       version.set_number(number);
                       TESSERA_RETURN_IF_ERROR(tx.putVersion(version));
                     }
-                    series.set_versions(kMostVersions - 1);
+                    series.set_versions(kMaxVersions - 1);
                     series.set_chosen(1);
                     return tx.putRollout(series);
                   })
                   .ok());
-  EXPECT_EQ(bench.choose(id, 2)->number(), kMostVersions);
+  EXPECT_EQ(bench.choose(id, 2)->number(), kMaxVersions);
   const absl::Status full = bench.choose(id, 1).status();
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_THAT(std::string(full.message()), HasSubstr("1000 versions"));
-  EXPECT_EQ(bench.choose(id, 2)->number(), kMostVersions) << "which adds none";
+  EXPECT_EQ(bench.choose(id, 2)->number(), kMaxVersions) << "which adds none";
 }
 
 TEST_F(Versions, AVersionWhoseArtifactIsGoneCannotBeChosen) {
