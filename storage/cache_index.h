@@ -34,8 +34,9 @@ class CacheIndex {
     const std::string sha256_;
   };
 
-  /// Removes and returns the least recently used blobs that are not pinned, until `more` further bytes fit within the
-  /// bound; if they never would, until the others do. The caller deletes their files.
+  /// Makes room for `more` further bytes: removes the least recently used blobs that are not pinned, until all bytes
+  /// together are within the bound, and returns them. The caller deletes their files. A blob larger than the bound
+  /// never fits, so it removes nothing that the bound does not require anyway.
   std::vector<std::string> evict(int64_t more);
 
   struct Stats {

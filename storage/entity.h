@@ -22,22 +22,23 @@ struct Field {
   FieldType type;
   std::vector<EnumValue> values = {};  ///< kEnum
   std::string stored = {};             ///< column name; empty: the field's name
-  /// The most common value ("" or a number). The field's indices are partial and exclude rows with this value, so only
-  /// comparisons with other values can use them.
+  /// The value of most rows ("" or a number). The field's indices are partial: they leave out rows with this value, so
+  /// only comparisons with other values can use them.
   std::optional<Value> usual = std::nullopt;
   /// Name of the field in filters, for messages.
   std::string shown() const { return type == FieldType::kLabels ? name + ".KEY" : name; }
   const std::string& column() const { return stored.empty() ? name : stored; }
 };
 
-/// Describes an entity for lists: its table and its fields. It is data, so that a new field is one line.
+/// Describes a kind of rows that can be listed: its table, and the fields by which lists are filtered and ordered. It
+/// is data, so that a new field is one line.
 struct Entity {
   std::string table;
-  std::string key;  ///< the unique field, which ends every order
+  std::string key;  ///< the unique field; every order ends with it, which makes the order total
   std::string default_order;
   std::vector<Field> fields;
   bool key_of_project = false;  ///< the key is unique within a project only; the order then ends with the project
-  bool has_common = false;      ///< rows without a project are visible to all
+  bool has_common = false;      ///< rows without a project are visible to all projects
 
   /// Finds a field by its name in a filter; "labels.team" finds "labels".
   const Field* find(std::string_view name) const;
