@@ -141,9 +141,14 @@ std::string describe(const v1::Manifest& manifest) {
   absl::StrAppend(&text, "\n  weights ", bytesText(manifest.weights_bytes()));
   if (manifest.prepared_bytes() > 0)
     absl::StrAppend(&text, ", prepared weights ", bytesText(manifest.prepared_bytes()));
-  absl::StrAppend(&text, ", arena ", bytesText(arena_bytes), "\n  needs ", manifest.code().triple(), " with ",
-                  absl::StrJoin(manifest.code().features(), " "), "\n  compiler ", manifest.compiler_version(),
-                  ", model ", manifest.model_sha256(), "\n");
+  absl::StrAppend(&text, ", arena ", bytesText(arena_bytes), "\n  ");
+  if (manifest.simulated()) {
+    absl::StrAppend(&text, "is a program for a described chip, which `tessera run` simulates");
+  } else {
+    absl::StrAppend(&text, "needs ", manifest.code().triple(), " with ",
+                    absl::StrJoin(manifest.code().features(), " "));
+  }
+  absl::StrAppend(&text, "\n  compiler ", manifest.compiler_version(), ", model ", manifest.model_sha256(), "\n");
   if (manifest.scalar_kernels_size() > 0) {
     absl::StrAppend(&text, "  plain loops: ", absl::StrJoin(manifest.scalar_kernels(), ", "), "\n");
   }

@@ -77,17 +77,30 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
   return loadedFrom(file, verify_weights);
 }
 
-absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
-                                            const TrustFlags& trust, bool verify_weights) {
-  // The artifact is a file in memory: its weights are aligned and used in place.
-  const int file = memfd_create("tessera-artifact", MFD_CLOEXEC);
-  if (file < 0) return fileError(errno, "cannot make a file in memory");
-  const absl::Cleanup close = [file] { ::close(file); };
-  TESSERA_RETURN_IF_ERROR(downloadInto(channel, version.artifact(), file));
+absl::StatusOr<FetchedFile> FetchedFile::fetch(Channel& channel, const v1::ArtifactVersion& version) {
+  // A file in memory, so that the weights are aligned and used in place.
+  FetchedFile file(memfd_create("tessera-artifact", MFD_CLOEXEC));
+  if (file.fd_ < 0) return fileError(errno, "cannot make a file in memory");
+  TESSERA_RETURN_IF_ERROR(downloadInto(channel, version.artifact(), file.fd_));
+  return file;
+}
+
+FetchedFile::~FetchedFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::StatusOr<LocalArtifact> loadFetched(const FetchedFile& file, Channel& channel, const v1::ArtifactVersion& version,
+                                          const TrustFlags& trust, bool verify_weights) {
   if (!trust.untrusted) {
     TESSERA_RETURN_IF_ERROR(checkTrusted(channel, version.artifact_id(), version.artifact(), trust.file));
   }
-  return loadedFrom(file, verify_weights);
+  return loadedFrom(file.fd(), verify_weights);
+}
+
+absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
+                                            const TrustFlags& trust, bool verify_weights) {
+  TESSERA_ASSIGN_OR_RETURN(const FetchedFile file, FetchedFile::fetch(channel, version));
+  return loadFetched(file, channel, version, trust, verify_weights);
 }
 
 absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int threads, size_t variant) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,7 +30,24 @@ absl::Status runtimeError(tessera_status status);
 /// trusted signature and `trust` does not allow that. `verify_weights` also checks the weights' checksum.
 absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights);
 
-/// The same for an artifact of a service.
+/// An artifact of a service as an open file in memory.
+class FetchedFile {
+ public:
+  static absl::StatusOr<FetchedFile> fetch(Channel& channel, const v1::ArtifactVersion& version);
+  ~FetchedFile();
+  FetchedFile(FetchedFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FetchedFile& operator=(FetchedFile&&) = delete;
+
+  int fd() const { return fd_; }
+
+ private:
+  explicit FetchedFile(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+/// The same as loadArtifact() for an artifact of a service.
+absl::StatusOr<LocalArtifact> loadFetched(const FetchedFile& file, Channel& channel, const v1::ArtifactVersion& version,
+                                          const TrustFlags& trust, bool verify_weights);
 absl::StatusOr<LocalArtifact> fetchArtifact(Channel& channel, const v1::ArtifactVersion& version,
                                             const TrustFlags& trust, bool verify_weights);
 

@@ -12,6 +12,7 @@
 #include "clients/cli/manifest_variant.h"
 #include "clients/cli/output.h"
 #include "clients/cli/shape_flags.h"
+#include "clients/cli/simulated_run.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/digest.h"
 #include "clients/cpp/transfer.h"
@@ -111,8 +112,9 @@ int execute(const CommandLine& line, const RemoteFlags& flags) {
     std::cout << json << "\n";
     return 0;
   }
-  std::cout << "job " << answer->job_id() << ": " << whichRan(*answer) << durationText(answer->result().latency_ms())
-            << "\n";
+  const v1::ExecuteResult& result = answer->result();
+  std::cout << "job " << answer->job_id() << ": " << whichRan(*answer)
+            << (result.has_simulated() ? simulatedText(result.simulated()) : durationText(result.latency_ms()) + "\n");
   for (int i = 0; i < answer->result().outputs_size(); ++i) {
     const v1::TensorSpec& spec = answer->result().outputs(i).spec();
     std::cout << "  " << printable(spec.name()) << ": " << typeText(spec) << inFile(folder, static_cast<size_t>(i))
@@ -166,8 +168,12 @@ int profile(const CommandLine& line, const RemoteFlags& flags) {
     return 0;
   }
   const v1::ProfileResult& result = answer->result();
-  std::cout << whichRan(*answer) << summarize({result.latency_ms().begin(), result.latency_ms().end()}).text() << " on "
-            << result.host().hostname() << " (" << result.host().cpu_model() << ")\n";
+  if (result.has_simulated()) {
+    std::cout << whichRan(*answer) << result.host().cpu_model() << ": " << simulatedText(result.simulated());
+  } else {
+    std::cout << whichRan(*answer) << summarize({result.latency_ms().begin(), result.latency_ms().end()}).text()
+              << " on " << result.host().hostname() << " (" << result.host().cpu_model() << ")\n";
+  }
   std::vector<std::vector<std::string>> rows;
   for (const auto& kernel : result.kernels()) {
     const double gflops = kernel.median_ms() > 0 ? static_cast<double>(kernel.flops()) / kernel.median_ms() / 1e6 : 0;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,9 +15,11 @@
 #include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
 #include "clients/cli/sandboxed_run.h"
+#include "clients/cli/simulated_run.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/versions.h"
 #include "compiler/runtime/tessera.h"
+#include "compiler/simulator/session.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::client {
@@ -33,6 +36,7 @@ struct RunFlags {
   std::string job;
   int version = 0;  // 0: the chosen version
   SandboxFlags sandbox;
+  SimulatedRunFlags simulated;
 };
 
 std::vector<std::string> outputBytes(const RunBuffers& buffers) {
@@ -191,16 +195,27 @@ int follow(const CommandLine& line, const RunFlags& flags) {
   return followJob(line, run);
 }
 
-// The artifact of --job is one version; versions published later do not affect this command.
-absl::StatusOr<LocalArtifact> artifactOfJob(const CommandLine& line, const RunFlags& flags) {
-  TESSERA_ASSIGN_OR_RETURN(auto connected, line.connect());
-  TESSERA_ASSIGN_OR_RETURN(auto version, versionToRun(*connected, flags.job, flags.version));
-  return fetchArtifact(*connected, version, flags.trust, flags.verify);
-}
-
-absl::StatusOr<LocalArtifact> artifactToRun(const CommandLine& line, const RunFlags& flags) {
-  if (!flags.job.empty()) return artifactOfJob(line, flags);
-  return loadArtifact(flags.artifact, flags.trust, flags.verify);
+// Runs the artifact on the simulator if it is for a described chip; otherwise returns nothing.
+// `file`: null if it does not open as an artifact.
+std::optional<int> runIfSimulated(const CommandLine& line, const RunFlags& flags, const compiler::ArtifactFile* file) {
+  const bool simulated = file != nullptr && compiler::simulator::SimulatedArtifact::isOne(*file);
+  if (!simulated && file != nullptr && flags.simulated.any())
+    return reportError(absl::InvalidArgumentError("--timeline and --cost-only need an artifact for a described chip; "
+                                                  "this one has machine code: `--steps` times its kernels"),
+                       line.json);
+  if (!simulated) return std::nullopt;
+  if (flags.sandbox.on || flags.guard || flags.repeat > 1 || flags.warmup > 0 || flags.threads > 1)
+    return reportError(
+        absl::InvalidArgumentError(
+            "the artifact is a program of a described chip and runs once on the simulator, which has the "
+            "same result each time: leave --sandbox, --guard, --repeat, --warmup and --threads out"),
+        line.json);
+  return runSimulated(line, {.file = *file,
+                             .inputs = flags.inputs,
+                             .output_folder = flags.output_folder,
+                             .steps = flags.steps,
+                             .verify_weights = flags.verify,
+                             .flags = flags.simulated});
 }
 
 int runInSandbox(const CommandLine& line, const RunFlags& flags) {
@@ -209,13 +224,12 @@ int runInSandbox(const CommandLine& line, const RunFlags& flags) {
       {flags.artifact, flags.inputs, flags.output_folder, flags.repeat, flags.warmup, flags.threads, flags.steps});
 }
 
-int run(const CommandLine& line, const RunFlags& flags) {
-  if (flags.sandbox.on) return runInSandbox(line, flags);
-  if (!flags.follow.empty()) return follow(line, flags);
-  auto loaded = artifactToRun(line, flags);
-  if (!loaded.ok()) return reportError(loaded.status(), line.json);
-  const LocalArtifact artifact = *std::move(loaded);
+const compiler::ArtifactFile* ifOpened(const compiler::RuntimeStatus& status, const compiler::ArtifactFile& file) {
+  return status.ok() ? &file : nullptr;
+}
 
+// Runs an artifact of machine code in this process.
+int runMachineCode(const CommandLine& line, const RunFlags& flags, LocalArtifact artifact) {
   RunBuffers buffers;
   if (absl::Status status = buffers.prepare(artifact.get(), flags.inputs); !status.ok()) {
     return reportError(status, line.json);
@@ -267,6 +281,37 @@ int run(const CommandLine& line, const RunFlags& flags) {
   return 0;
 }
 
+// The artifact of --job is one version; versions published later do not affect this command.
+int runOfJob(const CommandLine& line, const RunFlags& flags) {
+  auto connected = line.connect();
+  if (!connected.ok()) return reportError(connected.status(), line.json);
+  auto version = versionToRun(**connected, flags.job, flags.version);
+  if (!version.ok()) return reportError(version.status(), line.json);
+  auto fetched = FetchedFile::fetch(**connected, *version);
+  if (!fetched.ok()) return reportError(fetched.status(), line.json);
+  compiler::ArtifactFile file;
+  if (const auto code =
+          runIfSimulated(line, flags, ifOpened(compiler::ArtifactFile::openFd(fetched->fd(), &file), file)))
+    return *code;
+  auto loaded = loadFetched(*fetched, **connected, *version, flags.trust, flags.verify);
+  if (!loaded.ok()) return reportError(loaded.status(), line.json);
+  return runMachineCode(line, flags, *std::move(loaded));
+}
+
+int run(const CommandLine& line, const RunFlags& flags) {
+  if (!flags.job.empty()) return runOfJob(line, flags);
+  if (!flags.follow.empty()) return follow(line, flags);
+  compiler::ArtifactFile file;
+  // A file that does not open as an artifact is reported when it is loaded.
+  if (const auto code =
+          runIfSimulated(line, flags, ifOpened(compiler::ArtifactFile::open(flags.artifact, &file), file)))
+    return *code;
+  if (flags.sandbox.on) return runInSandbox(line, flags);
+  auto loaded = loadArtifact(flags.artifact, flags.trust, flags.verify);
+  if (!loaded.ok()) return reportError(loaded.status(), line.json);
+  return runMachineCode(line, flags, *std::move(loaded));
+}
+
 }  // namespace
 
 void addRunCommand(CommandLine& line) {
@@ -305,6 +350,7 @@ void addRunCommand(CommandLine& line) {
   flags->trust.addTo(command);
   command->add_flag("--verify", flags->verify, "also check the checksum of the weights");
   flags->sandbox.addTo(command)->needs(artifact)->excludes(guard);
+  flags->simulated.addTo(command);
   command->callback([&line, flags] {
     if (flags->artifact.empty() && flags->follow.empty() && flags->job.empty())
       throw CLI::RequiredError("ARTIFACT, --job or --follow");

@@ -202,7 +202,7 @@ class Report {
     if (frequency_ > 0)
       std::cout << absl::StrFormat(" (%s at %g GHz)", durationText(cycles_ / frequency_ * 1e-6), frequency_);
     std::cout << absl::StrFormat(", %.0f predicted", predicted_);
-    if (picojoules_ > 0) std::cout << absl::StrFormat(", %.3g uJ moved", picojoules_ * 1e-6);
+    if (picojoules_ > 0) std::cout << absl::StrFormat(", %.3g uJ", picojoules_ * 1e-6);
     std::cout << "\n";
   }
 

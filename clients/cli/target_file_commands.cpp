@@ -19,6 +19,7 @@
 #include "compiler/target/chip.h"
 #include "compiler/target/difference.h"
 #include "compiler/target/element_text.h"
+#include "compiler/target/hierarchy.h"
 #include "compiler/target/instruction_sets.h"
 #include "compiler/target/positions.h"
 #include "compiler/target/target.h"
@@ -55,6 +56,24 @@ std::string commented(absl::string_view text) {
   return "# " + absl::StrReplaceAll(absl::StripSuffix(text, "\n"), {{"\n", "\n# "}}) + "\n";
 }
 
+/// Numbers of units and of instances of levels, which the description states for one parent each.
+std::string hierarchyTables(const v1::Target& target) {
+  const compiler::Hierarchy chip(target);
+  std::vector<std::vector<std::string>> units, levels;
+  for (const compiler::Hierarchy::Unit& unit : chip.units()) {
+    units.push_back({unit.name, unit.parent < 0 ? "chip" : chip.units()[static_cast<size_t>(unit.parent)].name,
+                     absl::StrCat(unit.instances), absl::StrCat(unit.operations_per_cycle)});
+  }
+  for (const compiler::Hierarchy::Level& level : chip.levels()) {
+    levels.push_back({level.name, absl::StrCat(level.instances),
+                      level.capacity_bytes > 0 ? absl::StrCat(level.capacity_bytes) : "-",
+                      absl::StrCat(level.read_bytes_per_cycle), absl::StrCat(level.write_bytes_per_cycle),
+                      level.read_pj_per_byte > 0 ? absl::StrCat(level.read_pj_per_byte) : "-"});
+  }
+  return commented(table({"UNIT", "IN", "ON THE CHIP", "F32 OPS/CYCLE"}, units)) + "\n" +
+         commented(table({"LEVEL", "ON THE CHIP", "BYTES", "READ B/CYCLE", "WRITE B/CYCLE", "READ PJ/B"}, levels));
+}
+
 int showDescribed(const CommandLine& line, const std::string& name) {
   auto target = describedTarget(line, name);
   if (!target.ok()) return reportError(target.status(), line.json);
@@ -67,7 +86,7 @@ int showDescribed(const CommandLine& line, const std::string& name) {
   }
   std::string text;
   google::protobuf::TextFormat::PrintToString(*target, &text);
-  std::cout << text << "\n";
+  std::cout << text << "\n" << hierarchyTables(*target) << "\n";
   std::vector<std::vector<std::string>> rows;
   for (const v1::Intrinsic& intrinsic : instructions) {
     const std::vector<std::string> asked = compiler::featuresToCheckAtRunTime(*target, intrinsic);

@@ -16,12 +16,14 @@
 #include "compiler/artifact/zip_writer.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
+#include "compiler/target/target.h"
 #include "llvm/Support/MathExtras.h"
 #include "proto/messages/deterministic_bytes.h"
 #include "proto/messages/element_size.h"
 #include "proto/messages/plan_loops.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
+#include "tessera/v1/spatial.pb.h"
 
 namespace tessera::compiler {
 namespace {
@@ -165,6 +167,7 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   manifest.set_arena_bytes(plan.arena_bytes());
   manifest.set_weights_bytes(plan.weights_bytes());
   manifest.set_prepared_bytes(preparedBytes(plan));
+  manifest.set_simulated(isSimulated(plan.target()));
   manifest.set_kernels(plan.workloads_size());
   manifest.set_steps(plan.steps_size());
   manifest.set_flops(flopsOf(plan, plan));
@@ -221,20 +224,35 @@ std::string planBytes(const v1::Plan& plan, const std::vector<const v1::BuiltObj
   return deterministicBytes(with_kernels);
 }
 
+/// The kernels of a program for a described chip, serialized, in the plan's order.
+absl::StatusOr<std::string> programOf(const std::vector<const v1::BuiltObject*>& built) {
+  v1::SpatialProgram program;
+  for (const v1::BuiltObject* object : built)
+    if (!program.add_kernels()->ParseFromString(object->object()))
+      return internalFailure(
+          absl::StrCat("the kernel of workload ", object->info().workload_hash(), " does not parse"));
+  return deterministicBytes(program);
+}
+
+/// The contents of target.txt.
+Requirements requirementsOf(const v1::Target& target) {
+  if (isSimulated(target)) return {.triple = "", .features = {}, .simulated = target.name()};
+  return {.triple = target.code().triple(), .features = requiredFeatures(target.code()), .simulated = ""};
+}
+
 /// Writes the entries, those after the weights to `behind` unless that is empty. Computes the manifest's digests
 /// meanwhile, so that the weights are read once.
 absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& plan,
                            const std::string& path, const std::string& behind, v1::Manifest& manifest) {
   ZipWriter zip;
   TESSERA_RETURN_IF_ERROR(zip.open(path));
-  const v1::CodeForm& form = request.plan.target().code();
-  const std::string requirements = printRequirements({form.triple(), requiredFeatures(form)});
-  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kRequirementsEntry), requirements));
+  const v1::Target& target = request.plan.target();
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kRequirementsEntry), printRequirements(requirementsOf(target))));
 
   Sha256 code_digest;
   code_digest.update({code.data(), code.size()});
   manifest.set_code_sha256(code_digest.finish());
-  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kCodeEntry), code, kPage));
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(isSimulated(target) ? kKernelsEntry : kCodeEntry), code, kPage));
 
   if (request.plan.weights_bytes() > 0) {
     const std::string entry(kWeightsEntry);
@@ -264,7 +282,9 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   TESSERA_ASSIGN_OR_RETURN(auto built, objectsInOrder(request));
   const ScratchFolder folder(request.artifact_path + ".link");
   if (!folder.status().ok()) return folder.status();
-  TESSERA_ASSIGN_OR_RETURN(std::string code, linkCode(request, built, folder.path()));
+  TESSERA_ASSIGN_OR_RETURN(std::string code, isSimulated(request.plan.target())
+                                                 ? programOf(built)
+                                                 : linkCode(request, built, folder.path()));
 
   v1::Manifest manifest = describe(request, built);
   const std::string unfinished = folder.path() + "/artifact";

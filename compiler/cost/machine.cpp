@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/target/hierarchy.h"
+
 namespace tessera::compiler::cost {
 namespace {
 
@@ -18,20 +20,18 @@ int Machine::unitNamed(std::string_view name) const { return positionOf(units, n
 
 Machine machineOf(const v1::Target& target) {
   Machine machine;
-  const int64_t cores = target.units(0).count();
-  for (const v1::MemoryLevel& level : target.memory()) {
-    const double sharers = level.shared_by();
-    const double write = level.write_bandwidth_bytes_per_cycle() > 0 ? level.write_bandwidth_bytes_per_cycle()
-                                                                     : level.bandwidth_bytes_per_cycle();
-    machine.memories.push_back({.name = level.name(),
-                                .instances = std::max<int64_t>(1, cores / level.shared_by()),
-                                .capacity_bytes = level.capacity_bytes(),
-                                .read_bytes_per_cycle = level.bandwidth_bytes_per_cycle() * sharers,
-                                .write_bytes_per_cycle = write * sharers,
-                                .energy_pj_per_byte = level.energy_pj_per_byte()});
+  const Hierarchy chip(target);
+  for (const Hierarchy::Level& level : chip.levels()) {
+    machine.memories.push_back({.name = level.name,
+                                .instances = level.instances,
+                                .capacity_bytes = level.capacity_bytes,
+                                .read_bytes_per_cycle = level.read_bytes_per_cycle,
+                                .write_bytes_per_cycle = level.write_bytes_per_cycle,
+                                .energy_pj_per_byte = level.read_pj_per_byte});
   }
-  for (const v1::ComputeUnit& unit : target.units()) {
-    machine.units.push_back({.name = unit.name(), .count = unit.count(), .operations_per_cycle = unit.ops_per_cycle()});
+  for (const Hierarchy::Unit& unit : chip.units()) {
+    machine.units.push_back(
+        {.name = unit.name, .count = unit.instances, .operations_per_cycle = unit.operations_per_cycle});
   }
   return machine;
 }

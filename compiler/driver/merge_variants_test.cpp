@@ -49,7 +49,7 @@ TEST_F(PreparedWeights, TheSourcesAreStored) {
 }
 
 TEST_F(PreparedWeights, WithoutPreparationAllIsStored) {
-  options_.prepare_weights = false;
+  options_.code.prepares_weights = false;
   const PlannedGraph planned = check(convolutions(14, 1));
   EXPECT_TRUE(planned.prepared.empty());
   EXPECT_EQ(planned.plan.weights_bytes(), kFilterBytes * 4);

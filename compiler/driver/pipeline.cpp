@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compiler/codegen/codegen.h"
+#include "compiler/backends/backend.h"
 #include "compiler/driver/merge_variants.h"
 #include "compiler/driver/model_format.h"
 #include "compiler/driver/model_loader.h"
@@ -23,7 +23,6 @@
 #include "compiler/schedule/pins.h"
 #include "compiler/target/target.h"
 #include "compiler/verification/graph_check.h"
-#include "compiler/verification/kernel_check.h"
 #include "proto/messages/failure.h"
 #include "proto/support/shell_quote.h"
 #include "proto/support/status_macros.h"
@@ -106,6 +105,25 @@ absl::Status inVariant(const Bindings& bindings, int variants, const absl::Statu
   return failureStatus(failure);
 }
 
+/// INVALID_INPUT for a dimension that is a range, with what to do.
+absl::Status checkSizes(const v1::Target& target, const std::vector<Bindings>& variants) {
+  // A range may be cut into several variants, each with a greatest size of its own.
+  std::map<std::string, int64_t> greatest;
+  for (const Bindings& variant : variants)
+    for (const auto& [name, size] : variant.dimensions)
+      if (size < 0) greatest[name] = std::max(greatest[name], -size);
+  if (greatest.empty()) return absl::OkStatus();
+  const auto& [name, size] = *greatest.begin();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(absl::StrCat("dimension ", name, " is a range up to ", size, ": programs for ", target.name(),
+                                   " have one size for each dimension"));
+  failure.set_attribute(name);
+  failure.set_fix(absl::StrCat("bind one size, --dim ", shellQuote(absl::StrCat(name, "=", size)),
+                               ", or a list of sizes, of which each becomes a variant"));
+  return failureStatus(failure);
+}
+
 /// If the model works in no run of a variant with ranges, returns the options that start these ranges at a later
 /// variant's size, if the model works there. `failed` is a position in `variants`, which are in ascending order.
 std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>& variants, size_t failed,
@@ -135,9 +153,10 @@ std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>
 absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& progress) {
   PlanResult result;
   const v1::Target target = canonicalTarget(request.target);
-  // Describing a model needs no code, so a target without code generation is accepted; it gets no schedules.
-  absl::Status coded = codeIsGeneratedFor(target);
+  // Describing a model needs no code, so a target without a back end is accepted; it gets no schedules.
+  absl::Status coded = modelsCompileFor(target);
   if (!coded.ok() && !request.describe_model) return coded;
+  const Backend* const backend = coded.ok() ? backendOf(target.family()) : nullptr;
   TESSERA_ASSIGN_OR_RETURN(std::vector<Bindings> variants, variantsOf(request.spec));
   const int count = static_cast<int>(variants.size());
   auto finished = [&](const char* step) {
@@ -148,9 +167,13 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
 
   // Each variant is imported and planned separately; the merger then shares their common parts.
   const bool optimized = request.spec.options().opt_level() != kPlainLoops;
+  // Without a back end nobody can run slices or prepare weights.
+  const CodeFacts facts =
+      backend ? backend->facts(target, !optimized) : CodeFacts{.slices = false, .prepares_weights = false};
+  if (!facts.ranges) TESSERA_RETURN_IF_ERROR(checkSizes(target, variants));
   // One place decides all schedules, so that equal workloads of different variants are planned once.
   VariantMerger merger;
-  Schedules schedules(target, request.spec, request.pins, request.steps);
+  Schedules schedules(target, backend, request.spec, request.pins, request.steps);
   std::vector<v1::Decision> left_out;  // suggestions that were dropped to plan a variant
   std::optional<std::vector<v1::Choice>> suggested;
   for (auto next = variants.begin(); next != variants.end();) {
@@ -186,12 +209,11 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     GraphOptions options{
         .winograd = optimized,
         .round_products = request.spec.options().precision() == v1::CompileOptions::BF16,
-        // Without code generation nobody can run slices, so nothing is fused.
-        .fusion_policy = optimized && coded.ok() ? request.fusion_policy : fusion::FusionPolicy::kNever,
+        .fusion_policy = optimized && facts.slices ? request.fusion_policy : fusion::FusionPolicy::kNever,
         .observer = check ? &*check : nullptr,
         .canonicalizer = &workbench->canonicalizer,
         .folded_weights = memoryOf(request),
-        .prepare_weights = coded.ok(),
+        .code = facts,
         .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
     options.folded_weights.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
       if (bytes < told) told = 0;  // a new pass over the weights
@@ -240,12 +262,12 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   std::vector<const v1::Workload*> workloads;
   // Schedules need code generation; a description does not.
   for (const v1::Workload& workload : result.plan.workloads())
-    if (coded.ok()) workloads.push_back(&workload);
+    if (backend) workloads.push_back(&workload);
   schedules.decideAll(workloads, [&](int done, int open, const v1::Workload& workload) {
     report(progress, "plan", total - open + done, total, workload.summary());
   });
   for (v1::Workload& workload : *result.plan.mutable_workloads()) {
-    if (!coded.ok()) break;
+    if (!backend) break;
     v1::BuildUnit& unit = result.units.emplace_back(schedules.unitOf(workload));
     const absl::StatusOr<v1::Schedule>& schedule = schedules.of(workload);
     if (!schedule.ok()) return inWorkload(workload, schedule.status());
@@ -274,9 +296,14 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
 }
 
 absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) {
-  absl::StatusOr<v1::BuiltObject> built = buildObject(unit);
+  const Backend* const backend = backendOf(unit.family());
+  if (!backend) {
+    return failureStatus(v1::Failure::INTERNAL,
+                         absl::StrCat("no back end builds for family ", v1::Target::Family_Name(unit.family())));
+  }
+  absl::StatusOr<v1::BuiltObject> built = backend->build(unit);
   if (!built.ok() || !unit.verify()) return built;
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::VerifiedStep> steps, verification::checkKernel(unit, *built));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::VerifiedStep> steps, backend->verify(unit, *built));
   built->mutable_info()->mutable_verified()->Assign(steps.begin(), steps.end());
   return built;
 }

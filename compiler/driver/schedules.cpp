@@ -8,8 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/codegen.h"
-#include "compiler/target/dot_product.h"
 #include "proto/messages/failure.h"
 
 namespace tessera::compiler {
@@ -26,8 +24,9 @@ absl::Status fault(const std::string& message, const std::string& node, const st
 
 }  // namespace
 
-Schedules::Schedules(const v1::Target& target, const v1::CompileSpec& spec, const v1::Pins& pins, StepCache* steps)
-    : target_(target), spec_(spec), steps_(steps) {
+Schedules::Schedules(const v1::Target& target, const Backend* backend, const v1::CompileSpec& spec,
+                     const v1::Pins& pins, StepCache* steps)
+    : target_(target), backend_(backend), spec_(spec), steps_(steps) {
   for (const v1::Pins::PinnedWorkload& pin : pins.workloads()) pins_.emplace(pin.hash(), &pin.schedule());
 }
 
@@ -42,7 +41,7 @@ v1::BuildUnit Schedules::unitOf(const v1::Workload& workload) const {
   *unit.mutable_units() = target_.units();
   *unit.mutable_cost_parameters() = target_.cost_parameters();
   unit.set_family(target_.family());
-  *unit.mutable_intrinsics() = usableInstructions(target_);
+  *unit.mutable_intrinsics() = backend_->instructions(target_);
   unit.set_verify(spec_.options().verify());
   return unit;
 }
@@ -52,7 +51,7 @@ absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std
   if (const auto pin = pins_.find(workload.hash()); pin != pins_.end()) {
     *unit.mutable_schedule() = *pin->second;
     // Checks a pin before anything is built, because it may come from another version or target.
-    absl::Status status = checkSchedule(unit);
+    absl::Status status = backend_->validate(unit);
     if (status.ok()) return *pin->second;
     // A suggestion that does not fit is replaced by an own schedule, and the report says why.
     if (!suggests()) return status;
@@ -70,8 +69,8 @@ absl::StatusOr<v1::Schedule> Schedules::decide(const v1::Workload& workload, std
   const std::string key = stepKey("schedule", {deterministicBytes(unit), deterministicBytes(workload.slices()),
                                                scalar ? "scalar" : "", wished ? "wished" : ""});
   return onceMade<v1::Schedule>(steps_, key, [&] {
-    absl::StatusOr<v1::Schedule> schedule = defaultSchedule(unit, {.slices = workload.slices(), .scalar = scalar});
-    return schedule.ok() || !wished ? schedule : defaultSchedule(unit, {.scalar = scalar});
+    absl::StatusOr<v1::Schedule> schedule = backend_->propose(unit, {.slices = workload.slices(), .scalar = scalar});
+    return schedule.ok() || !wished ? schedule : backend_->propose(unit, {.scalar = scalar});
   });
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/backends/backend.h"
 #include "compiler/step_cache/step_cache.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/plan.pb.h"
@@ -18,8 +19,10 @@ inline constexpr int32_t kPlainLoops = 1;
 /// Decides the schedules of the distinct workloads of all variants, each once: by a pin, or by default.
 class Schedules {
  public:
-  /// The arguments must outlive the object. `steps` caches default schedules; it may be null.
-  Schedules(const v1::Target& target, const v1::CompileSpec& spec, const v1::Pins& pins, StepCache* steps);
+  /// The arguments must outlive the object. `backend` decides and checks; null: of() is not called. `steps` caches
+  /// default schedules; it may be null.
+  Schedules(const v1::Target& target, const Backend* backend, const v1::CompileSpec& spec, const v1::Pins& pins,
+            StepCache* steps);
 
   /// Decides the schedules of all `workloads` that have none yet, on as many threads as the process may use. Calls
   /// `done` after each, one call at a time. Errors are returned by of(). The schedules do not depend on the number of
@@ -47,6 +50,7 @@ class Schedules {
   bool suggests() const { return spec_.pin_use() == v1::SUGGESTIONS; }
 
   const v1::Target& target_;
+  const Backend* const backend_;
   const v1::CompileSpec& spec_;
   StepCache* const steps_;
   std::map<std::string, const v1::Schedule*> pins_;

@@ -7,10 +7,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/codegen.h"
+#include "compiler/backends/backend.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/graph/planning_context.h"
-#include "compiler/target/dot_product.h"
 #include "compiler/target/host.h"
 #include "onnx/onnx.pb.h"
 #include "proto/messages/failure.h"
@@ -35,10 +34,10 @@ absl::Status buildWorkload(const v1::Target& target) {
   *unit.mutable_code() = target.code();
   *unit.mutable_registers() = target.registers();
   *unit.mutable_memory() = target.memory();
-  *unit.mutable_intrinsics() = usableInstructions(target);
-  TESSERA_ASSIGN_OR_RETURN(v1::Schedule schedule, defaultSchedule(unit));
+  *unit.mutable_intrinsics() = processorBackend().instructions(target);
+  TESSERA_ASSIGN_OR_RETURN(v1::Schedule schedule, processorBackend().propose(unit, {}));
   *unit.mutable_schedule() = std::move(schedule);
-  return buildObject(unit).status();
+  return processorBackend().build(unit).status();
 }
 
 void setType(onnx::ValueInfoProto& value, const char* name) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/cost/padding_overhead.h"
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/fusion/padding_overhead.h"
 #include "compiler/fusion/testing/chips.h"
 #include "compiler/fusion/testing/thesis_chains.h"
 

@@ -3,11 +3,11 @@
 #include <map>
 #include <set>
 
+#include "compiler/cost/load_balance.h"
+#include "compiler/cost/padding_overhead.h"
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/fusion/padding_overhead.h"
 #include "compiler/fusion/region_planner.h"
 #include "compiler/fusion/slice_plan.h"
-#include "compiler/target/load_balance.h"
 
 namespace tessera::compiler::fusion {
 namespace {

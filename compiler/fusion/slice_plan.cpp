@@ -7,10 +7,10 @@
 #include <ranges>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/cost/load_balance.h"
+#include "compiler/cost/padding_overhead.h"
 #include "compiler/fusion/ceil_div.h"
 #include "compiler/fusion/halo.h"
-#include "compiler/fusion/padding_overhead.h"
-#include "compiler/target/load_balance.h"
 #include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
 

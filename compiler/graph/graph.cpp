@@ -80,14 +80,14 @@ absl::StatusOr<PlannedGraph> planGraph(ImportedModel model, const v1::Target& ta
                   .weights = &model.weights,
                   .pins = &options.pins,
                   .folded_weights = options.folded_weights,
-                  .prepare_weights = options.prepare_weights,
+                  .code = options.code,
                   .compute_derived = options.observer != nullptr,
                   .fusion_policy = options.fusion_policy};
   PassRecorder recorder(options, model);
   TESSERA_RETURN_IF_ERROR(runPipeline(state, options, recorder));
   TESSERA_ASSIGN_OR_RETURN(LoopPlans loops, planLoopBodies(main, model, target, options));
-  TESSERA_ASSIGN_OR_RETURN(
-      auto prepared, selectPreparedWeights(main, model.weights, chip, options.folded_weights, options.prepare_weights));
+  TESSERA_ASSIGN_OR_RETURN(auto prepared, selectPreparedWeights(main, model.weights, chip, options.folded_weights,
+                                                                options.code.prepares_weights));
 
   std::vector<v1::Decision> chains;
   TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, planGroups(main, model, chip, options, loops, state.choices, chains));

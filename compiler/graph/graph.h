@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
+#include "compiler/graph/code_facts.h"
 #include "compiler/graph/constants/folded_memory.h"
 #include "compiler/ir/canonicalizer.h"
 #include "compiler/ir/imported_model.h"
@@ -54,8 +55,7 @@ struct GraphOptions {
   GraphObserver* observer = nullptr;
   Canonicalizer* canonicalizer = nullptr;   ///< for the model's context; null: one is constructed
   FoldedWeightStorage folded_weights = {};  ///< allocates the bytes of weights computed at compile time
-  bool prepare_weights = true;              ///< whether weights may be computed before the first run
-                                            ///< (plan/prepared_weights.h)
+  CodeFacts code = {};                      ///< of the code that runs the plan
   std::vector<v1::Choice> pins = {};        ///< applied, or INVALID_SCHEDULE with the place
   /// Called after each selection of chains and regions. Returns the choices whose workloads cannot run slice by slice,
   /// with the reasons; groups are then selected again without them, until it returns none. If null, all can. An error

@@ -47,7 +47,7 @@ namespace tessera::compiler {
 namespace {
 
 absl::StatusOr<int> foldAll(PassState& s) {
-  const int folded = foldConstants(s.main, s.weights, s.folded_weights, s.prepare_weights);
+  const int folded = foldConstants(s.main, s.weights, s.folded_weights, s.code.prepares_weights);
   if (s.weights == nullptr) return folded;
   if (s.compute_derived) {
     TESSERA_RETURN_IF_ERROR(computeDerived(s.main, *s.weights, s.folded_weights));
@@ -58,15 +58,26 @@ absl::StatusOr<int> foldAll(PassState& s) {
 }
 
 absl::StatusOr<int> roundAll(PassState& s) {
-  const int products = roundProducts(s.main);
+  const bool requested = s.code.factors == v1::DATA_TYPE_UNSPECIFIED;
+  const ProductRounding rounding =
+      requested ? ProductRounding{} : ProductRounding{.to = s.code.factors, .activations = true};
+  const int products = roundProducts(s.main, rounding);
   v1::Decision& decision = s.decisions.emplace_back();
   decision.set_kind("precision");
   decision.set_place("model");
   decision.set_taken(products > 0);
-  decision.set_reason(absl::StrCat(
-      products, products == 1 ? " product reads" : " products read", " operands rounded to bf16, summed up in f32 ",
-      dotProductGroup(s.chip.dotProducts(), 16) > 0 ? "by pairs"
-                                                    : "one by one: the target has no instruction for pairs"));
+  const bool half = rounding.to == v1::DATA_TYPE_F16;
+  std::string reason = absl::StrCat(products, products == 1 ? " product reads" : " products read",
+                                    " operands rounded to ", half ? "f16" : "bf16", ", summed up in f32 ");
+  if (!requested) {
+    absl::StrAppend(&reason, "by the target's instructions, none of which multiplies f32");
+    if (half) absl::StrAppend(&reason, "; magnitudes above 65504 become infinite");
+  } else {
+    absl::StrAppend(&reason, dotProductGroup(s.chip.dotProducts(), 16) > 0
+                                 ? "by pairs"
+                                 : "one by one: the target has no instruction for pairs");
+  }
+  decision.set_reason(std::move(reason));
   return products;
 }
 
@@ -123,7 +134,7 @@ constexpr GraphPass kPasses[] = {
     {"narrow-products", "narrow-products",
      "Lets products of quantized operands read 8 bits, in the signs that the chip's instructions take",
      GraphPass::kChip,
-     [](PassState& s) -> absl::StatusOr<int> { return lowerToInt8Matmul(s.main, s.chip, s.weights); }},
+     [](PassState& s) -> absl::StatusOr<int> { return lowerToInt8Matmul(s.main, s.chip, s.weights, s.code.bytes); }},
     {"fold-constants", "fold-constants",
      "Evaluates operations on constants and weights, or turns them into derived weights", GraphPass::kNone,
      [](PassState& s) -> absl::StatusOr<int> { return foldAll(s); }},
@@ -158,7 +169,7 @@ constexpr GraphPass kPasses[] = {
      GraphPass::kChip, [](PassState& s) -> absl::StatusOr<int> { return stackProducts(s.main, s.chip); }},
     {"absorb-transposes", "absorb-transposes", "Reads and writes products through transposed access functions",
      GraphPass::kNone, [](PassState& s) -> absl::StatusOr<int> { return absorbTransposes(s.main); }},
-    {"round-products", "round-products", "Rounds the operands of f32 products with a constant to bf16",
+    {"round-products", "round-products", "Rounds the operands of f32 products to bf16 or f16",
      GraphPass::kChip | GraphPass::kRounds, [](PassState& s) -> absl::StatusOr<int> { return roundAll(s); }},
     {"assign-layouts", "assign-layouts", "Gives activations the cheapest layouts", GraphPass::kChip,
      [](PassState& s) -> absl::StatusOr<int> { return assignAll(s); }},

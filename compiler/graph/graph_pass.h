@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/fusion/decision.h"
 #include "compiler/graph/choices.h"
+#include "compiler/graph/code_facts.h"
 #include "compiler/graph/constants/folded_memory.h"
 #include "compiler/ir/canonicalizer.h"
 #include "compiler/ir/imported_model.h"
@@ -26,7 +27,7 @@ struct PassState {
   std::vector<Weight>* weights = nullptr;         ///< of the function's weight arguments; null: their bytes are unknown
   const std::vector<v1::Choice>* pins = nullptr;  ///< null: none
   FoldedWeightStorage folded_weights = {};  ///< allocates the bytes of folded weights (clients/docs/design/terms.md)
-  bool prepare_weights = false;             ///< whether derived weights may be prepared before the first run
+  CodeFacts code = {.prepares_weights = false};  ///< of the code that runs the graph
   /// Whether the bytes of derived weights are computed after each pass, for an observer that reads them.
   bool compute_derived = false;
   fusion::FusionPolicy fusion_policy = fusion::FusionPolicy::kWhereItPays;

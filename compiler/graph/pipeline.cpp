@@ -15,8 +15,9 @@ namespace {
 enum class When {
   kAlways,
   kIfChanged,      ///< the last step before it that is not kIfChanged changed the graph
-  kRoundProducts,  ///< GraphOptions.round_products
-  kWinograd,       ///< GraphOptions.winograd
+  kRoundProducts,  ///< GraphOptions.round_products, or the chip's instructions multiply no f32
+  kRegisterTiles,  ///< CodeFacts.register_tiles
+  kWinograd,       ///< kRegisterTiles and GraphOptions.winograd
 };
 
 struct Step {
@@ -47,7 +48,7 @@ constexpr Step kPipeline[] = {
     {"simplify-algebra", "folded constants may be neutral elements"},
     {"simplify-movement", "before windows are analysed, which may read paddings"},
     {"drop-idle-taps", "needs paddings next to their windows"},
-    {"keep-busy-taps", "needs folded weights"},
+    {"keep-busy-taps", "needs folded weights", When::kRegisterTiles},
     {kCleanUp, "before fusion: a dead reader would prevent it"},
 
     // Elementwise fusion. Views move past plain products first, so that the operations after a view are found; after
@@ -79,40 +80,40 @@ constexpr Step kPipeline[] = {
 
     // Layouts come before packing: a product after a flattened activation gets its rows in the activation's order, then
     // panels.
-    {"assign-layouts", "once products and convolutions are final"},
-    {"narrow-pads", "blocked layouts add dimensions of extent one"},
+    {"assign-layouts", "once products and convolutions are final", When::kRegisterTiles},
+    {"narrow-pads", "blocked layouts add dimensions of extent one", When::kRegisterTiles},
     {kCleanUp, "removes layout transforms that cancel"},
     {"fold-constants", "lays out weights"},
-    {"pack-matmuls", "after layouts"},
+    {"pack-matmuls", "after layouts", When::kRegisterTiles},
     {"fold-constants", "packs weights"},
-    {"widen-products", "reads packed weights; before interleaving, which it replaces"},
-    {"interleave-bytes", "reads packed panels"},
-    {"multiply-exactly-in-single", "for the products of 8 bits that no instruction takes"},
+    {"widen-products", "reads packed weights; before interleaving, which it replaces", When::kRegisterTiles},
+    {"interleave-bytes", "reads packed panels", When::kRegisterTiles},
+    {"multiply-exactly-in-single", "for the products of 8 bits that no instruction takes", When::kRegisterTiles},
     {"sink-views", "moves views past the packed products"},
     {"fold-constants", "interleaves weights"},
     {"fuse-elementwise", "merges what sink-views brought together"},
-    {"count-layout-transforms", "before Winograd's stages, which look like transforms"},
+    {"count-layout-transforms", "before Winograd's stages, which look like transforms", When::kRegisterTiles},
     {kCleanUp, "before Winograd, which matches convolutions with their paddings"},
 
     {"winograd", "needs blocked layouts", When::kWinograd},
     {"cut-behind-followers", "lets elementwise operations join a stage", When::kWinograd},
     {"fold-constants", "transforms filters", When::kWinograd},
-    {"interleave-halves", "after Winograd, which computes in f32"},
+    {"interleave-halves", "after Winograd, which computes in f32", When::kRegisterTiles},
     {"fold-constants", "interleaves weights", When::kIfChanged},
     {kCleanUp, "removes copies of interleaved activations", When::kIfChanged},
 
     // Shapes of the loops that are left.
     {"compare-positions", "masks are constants by now"},
     {"share-pads", "once readers of paddings are final"},
-    {"align-slices", "after share-pads"},
-    {"split-sums", "weighs the parallelism of the final products"},
-    {"split-long-sums", "the sums that split-sums left whole"},
-    {"cut-bodies", "bodies grow no more"},
+    {"align-slices", "after share-pads", When::kRegisterTiles},
+    {"split-sums", "weighs the parallelism of the final products", When::kRegisterTiles},
+    {"split-long-sums", "the sums that split-sums left whole", When::kRegisterTiles},
+    {"cut-bodies", "bodies grow no more", When::kRegisterTiles},
     {"cut-wide-splits", "equal readers become one workload"},
     {"cut-wide-concats", "the same for concatenations"},
     {"share-bodies", "last: its operands would hide constants from other passes"},
     {"constants-to-weights", "kernels contain no large constants"},
-    {"mark-narrow-pairs", "reads the final weights"},
+    {"mark-narrow-pairs", "reads the final weights", When::kRegisterTiles},
 };
 
 class Runner {
@@ -146,9 +147,11 @@ class Runner {
       case When::kIfChanged:
         return changes > 0;
       case When::kRoundProducts:
-        return options_.round_products;
+        return options_.round_products || options_.code.factors != v1::DATA_TYPE_UNSPECIFIED;
+      case When::kRegisterTiles:
+        return options_.code.register_tiles;
       case When::kWinograd:
-        return options_.winograd;
+        return options_.code.register_tiles && options_.winograd;
       case When::kAlways:
         return true;
     }

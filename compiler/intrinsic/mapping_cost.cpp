@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/intrinsic/block_layout.h"
+#include "compiler/target/hierarchy.h"
 #include "compiler/target/validate_intrinsic.h"
 
 namespace tessera::compiler::intrinsic {
@@ -16,9 +17,9 @@ std::string homeOf(const v1::Intrinsic::Operand& operand) {
   return operand.memory().empty() ? kRegisters : operand.memory();
 }
 
-double writeBandwidth(const v1::MemoryLevel& level) {
-  return level.write_bandwidth_bytes_per_cycle() > 0 ? level.write_bandwidth_bytes_per_cycle()
-                                                     : level.bandwidth_bytes_per_cycle();
+/// The part of a level that each unit executing the instruction gets.
+Hierarchy::Share shareOf(const Hierarchy& chip, int level, const v1::Intrinsic& intrinsic) {
+  return chip.shareOf(level, chip.unitOf(intrinsic));
 }
 
 /// Whether dimension `d` moves the blocks of an operand.
@@ -43,21 +44,20 @@ std::set<std::string> memoriesOf(const v1::Intrinsic& intrinsic, size_t operand,
 }
 
 int64_t unitsOf(const v1::Intrinsic& intrinsic, const v1::Target& target) {
-  for (const v1::ComputeUnit& unit : target.units()) {
-    if (intrinsic.unit().empty() || unit.name() == intrinsic.unit()) return std::max(1, unit.count());
-  }
-  return 1;
+  const Hierarchy chip(target);
+  const int unit = chip.unitOf(intrinsic);
+  return unit < 0 ? 1 : chip.units()[static_cast<size_t>(unit)].instances;
 }
 
 /// Bytes per cycle of results from where they are summed: the smaller of `width` and the bandwidth of a bypassed
 /// memory.
-double narrowest(double width, const v1::Intrinsic& intrinsic, const v1::Target& target) {
+double narrowest(double width, const v1::Intrinsic& intrinsic, const v1::Target& target, const Hierarchy& chip) {
   for (const Stop& stop : routeOf(intrinsic, 0).out) {
-    for (const v1::MemoryLevel& level : target.memory()) {
-      if (level.name() != stop.memory || !level.peer_of_inner()) continue;
-      const double passes = std::min(level.bandwidth_bytes_per_cycle(), writeBandwidth(level));
-      if (passes > 0) width = width > 0 ? std::min(width, passes) : passes;
-    }
+    const int level = chip.levelNamed(stop.memory);
+    if (level < 0 || !target.memory(level).peer_of_inner()) continue;
+    const Hierarchy::Share share = shareOf(chip, level, intrinsic);
+    const double passes = std::min(share.read_bytes_per_cycle, share.write_bytes_per_cycle);
+    if (passes > 0) width = width > 0 ? std::min(width, passes) : passes;
   }
   return width;
 }
@@ -87,17 +87,20 @@ std::vector<Stage> costLevelsOf(const v1::Intrinsic& intrinsic, const v1::Target
       absl::StrAppend(&inner.name, inner.name.empty() ? "" : "+", homeOf(operand));
     }
   }
+  const Hierarchy chip(target);
   const int64_t registers = int64_t{target.registers().vector_bits()} / 8 * target.registers().vector_count();
   for (const std::string& memory : inner.memories) {
     int64_t capacity = memory == kRegisters && registers > 0 ? registers : -1;
     const bool result = inner.capacities.empty();
     double width = 0;
-    for (const v1::MemoryLevel& level : target.memory()) {
-      if (level.name() != memory) continue;
-      if (level.capacity_bytes() > 0) capacity = level.capacity_bytes();
-      width = result ? level.bandwidth_bytes_per_cycle() : writeBandwidth(level);
+    if (const int level = chip.levelNamed(memory); level >= 0) {
+      const Hierarchy::Share share = shareOf(chip, level, intrinsic);
+      const bool last = level + 1 == target.memory_size();
+      const int64_t room = last ? target.memory(level).capacity_bytes() : share.capacity_bytes;
+      if (room > 0) capacity = room;
+      width = result ? share.read_bytes_per_cycle : share.write_bytes_per_cycle;
     }
-    if (result) width = narrowest(width, intrinsic, target);
+    if (result) width = narrowest(width, intrinsic, target, chip);
     inner.capacities.push_back(capacity);
     inner.widths.push_back(width);
     inner.blocks.push_back(true);
@@ -107,19 +110,19 @@ std::vector<Stage> costLevelsOf(const v1::Intrinsic& intrinsic, const v1::Target
     passed.push_back(memoriesOf(intrinsic, static_cast<size_t>(operand), target));
   }
   std::vector<Stage> stages = {inner};
-  for (const v1::MemoryLevel& level : target.memory()) {
-    const bool last = &level == &target.memory(target.memory_size() - 1);
+  for (int l = 0; l < target.memory_size(); ++l) {
+    const v1::MemoryLevel& level = target.memory(l);
+    const bool last = l + 1 == target.memory_size();
     if (!last && (homes.contains(level.name()) || level.peer_of_inner())) continue;
+    const Hierarchy::Share share = shareOf(chip, l, intrinsic);
     // This level's bandwidth is that of moves into the level inside of it.
-    stages.back().in_bandwidth = level.bandwidth_bytes_per_cycle();
-    stages.back().out_bandwidth = writeBandwidth(level);
+    stages.back().in_bandwidth = share.read_bytes_per_cycle;
+    stages.back().out_bandwidth = share.write_bytes_per_cycle;
     Stage stage;
     stage.name = level.name();
     stage.memories = {level.name()};
-    // Units that do not exist take no share.
-    const int64_t sharers = std::clamp<int64_t>(level.shared_by(), 1, unitsOf(intrinsic, target));
-    stage.capacities = {level.capacity_bytes() > 0 && !last ? level.capacity_bytes() / sharers : -1};
-    stage.widths = {writeBandwidth(level)};
+    stage.capacities = {level.capacity_bytes() > 0 && !last ? share.capacity_bytes : -1};
+    stage.widths = {share.write_bytes_per_cycle};
     for (const std::set<std::string>& names : passed) stage.blocks.push_back(!last && names.contains(level.name()));
     stages.push_back(std::move(stage));
   }

@@ -11,7 +11,7 @@
 namespace tessera::compiler {
 
 RuntimeStatus ArtifactFile::open(const std::string& path, ArtifactFile* file) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO does not block
   if (fd < 0) return systemError("open " + path, errno);
   RuntimeStatus status = openFd(fd, file);
   // A mapping outlives its descriptor.

@@ -7,6 +7,7 @@ namespace {
 constexpr std::string_view kHeader = "tessera-requirements 1";
 constexpr std::string_view kTriple = "triple ";
 constexpr std::string_view kFeature = "feature ";
+constexpr std::string_view kSimulated = "simulated ";
 
 std::string_view architecture(std::string_view triple) { return triple.substr(0, triple.find('-')); }
 
@@ -28,24 +29,36 @@ RuntimeStatus parseRequirements(std::string_view text, Requirements* requirement
       parsed.triple = line.substr(kTriple.size());
     } else if (line.starts_with(kFeature)) {
       parsed.features.emplace_back(line.substr(kFeature.size()));
+    } else if (line.starts_with(kSimulated)) {
+      parsed.simulated = line.substr(kSimulated.size());
     } else if (!first) {
-      return runtimeError(TESSERA_CORRUPT, "target.txt has the line '%.40s'; known are 'triple' and 'feature'",
+      return runtimeError(TESSERA_CORRUPT,
+                          "target.txt has the line '%.40s'; known are 'triple', 'feature' and 'simulated'",
                           std::string(line).c_str());
     }
     first = false;
   }
-  if (parsed.triple.empty()) return runtimeError(TESSERA_CORRUPT, "target.txt names no triple");
+  if (parsed.triple.empty() && parsed.simulated.empty())
+    return runtimeError(TESSERA_CORRUPT, "target.txt names no triple");
   *requirements = std::move(parsed);
   return {};
 }
 
 std::string printRequirements(const Requirements& requirements) {
-  std::string text = std::string(kHeader) + "\n" + std::string(kTriple) + requirements.triple + "\n";
+  std::string text = std::string(kHeader) + "\n";
+  if (!requirements.simulated.empty()) return text + std::string(kSimulated) + requirements.simulated + "\n";
+  text += std::string(kTriple) + requirements.triple + "\n";
   for (const std::string& feature : requirements.features) text += std::string(kFeature) + feature + "\n";
   return text;
 }
 
 RuntimeStatus checkHost(const Requirements& requirements) {
+  if (!requirements.simulated.empty()) {
+    return runtimeError(TESSERA_INCOMPATIBLE,
+                        "this artifact is a program for the described chip %.64s, which no host runs; `tessera run` "
+                        "simulates it",
+                        requirements.simulated.c_str());
+  }
   const std::string_view host = hostArchitecture();
   if (architecture(requirements.triple) != host) {
     return runtimeError(TESSERA_INCOMPATIBLE, "the artifact is for %.64s, this host is %s; compile for this host",

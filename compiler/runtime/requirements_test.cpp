@@ -34,6 +34,17 @@ TEST(Requirements, HostWithoutThemIsNamed) {
   EXPECT_EQ(checkHost({"riscv64-unknown-linux-gnu", {}}).code(), TESSERA_INCOMPATIBLE);
 }
 
+TEST(Requirements, ProgramOfADescribedChipRunsOnNoHost) {
+  Requirements parsed;
+  ASSERT_TRUE(
+      parseRequirements(printRequirements({.triple = "", .features = {}, .simulated = "some-chip"}), &parsed).ok());
+  EXPECT_EQ(parsed.simulated, "some-chip");
+  const RuntimeStatus status = checkHost(parsed);
+  EXPECT_EQ(status.code(), TESSERA_INCOMPATIBLE);
+  EXPECT_THAT(status.message(), HasSubstr("a program for the described chip some-chip"));
+  EXPECT_THAT(status.message(), HasSubstr("tessera run"));
+}
+
 // An artifact for tile instructions loads only where the host has them, after requesting the tile registers from the
 // kernel.
 TEST(Requirements, TilesAreAskedForWhereTheHostHasThem) {

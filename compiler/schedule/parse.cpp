@@ -214,6 +214,22 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
       status = names(kernel.mutable_reductions());
     } else if (line.take("transposed")) {
       kernel.set_transposed(std::string(line.take()));
+    } else if (line.take("match")) {
+      status = takeList(line, ',', [&](absl::string_view word) {
+        const size_t colon = word.find(':');
+        if (colon == absl::string_view::npos) return line.fault("no match of a loop", "LOOP:ITERATION");
+        v1::Match* match = kernel.add_matching();
+        match->set_loop(std::string(word.substr(0, colon)));
+        match->set_iteration(std::string(word.substr(colon + 1)));
+        return absl::OkStatus();
+      });
+    } else if (line.take("sources")) {
+      status = takeList(line, ',', [&](absl::string_view word) {
+        int32_t source = 0;
+        absl::Status read = readNumber(line, word, source);
+        kernel.add_sources(source);
+        return read;
+      });
     } else if (line.take("interleaved")) {
       kernel.set_interleaved(true);
     } else if (line.take("fetch")) {
@@ -221,7 +237,8 @@ absl::Status readKernel(Line& line, v1::Kernel& kernel) {
     } else {
       return line.faultAhead(
           "nothing that a kernel says",
-          "operand, with INSTRUCTION, vectors, xLANES, tile, points, sums, transposed, interleaved, fetch");
+          "operand, with INSTRUCTION, vectors, xLANES, tile, points, sums, transposed, match, sources, interleaved, "
+          "fetch");
     }
     if (!status.ok()) return status;
   }

@@ -48,6 +48,12 @@ std::string kernelText(const v1::Kernel& kernel) {
   if (!kernel.points().empty()) absl::StrAppend(&text, " points ", absl::StrJoin(kernel.points(), ","));
   if (!kernel.reductions().empty()) absl::StrAppend(&text, " sums ", absl::StrJoin(kernel.reductions(), ","));
   if (!kernel.transposed().empty()) absl::StrAppend(&text, " transposed ", kernel.transposed());
+  if (!kernel.matching().empty())
+    absl::StrAppend(&text, " match ",
+                    absl::StrJoin(kernel.matching(), ",", [](std::string* out, const v1::Match& match) {
+                      absl::StrAppend(out, match.loop(), ":", match.iteration());
+                    }));
+  if (!kernel.sources().empty()) absl::StrAppend(&text, " sources ", absl::StrJoin(kernel.sources(), ","));
   if (kernel.interleaved()) absl::StrAppend(&text, " interleaved");
   if (kernel.has_prefetch()) absl::StrAppend(&text, " fetch", fetchText(kernel.prefetch()));
   return text;

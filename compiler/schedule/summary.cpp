@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/schedule/chip_words.h"
 #include "compiler/schedule/kernel_traits.h"
 #include "compiler/schedule/words.h"
 
@@ -14,7 +15,11 @@ void addLeaves(const v1::Tile& tile, std::vector<const v1::Tile*>& leaves) {
   for (const v1::Tile& child : tile.children()) addLeaves(child, leaves);
 }
 
-int weightOf(const v1::Tile& leaf) { return traitsOf(leaf.kernel().variant()).weight; }
+/// Leaves of described chips are no rows of the table.
+int weightOf(const v1::Tile& leaf) {
+  const std::string& variant = leaf.kernel().variant();
+  return variant == words::kInitial ? 0 : variant == words::kCall ? 2 : traitsOf(variant).weight;
+}
 
 /// Points of the register tile: rows x vectors.
 std::string tileText(const v1::Kernel& kernel) {
@@ -43,6 +48,8 @@ std::string summarizeSchedule(const v1::Schedule& schedule) {
     if (!main || weightOf(*leaf) > weightOf(*main)) main = leaf;
   if (!main) return "";
   std::string text = main->kernel().variant();
+  if (text == words::kCall || text == words::kVector)
+    return absl::StrCat(text == words::kCall ? "calls " : "", main->kernel().instruction());
   if (main->kernel().lanes() > 1) absl::StrAppend(&text, " ", tileText(main->kernel()));
   const v1::Tile& last = *schedule.phases().rbegin();
   if (last.has_kernel() || last.join() != v1::Tile::SHAR) return text;

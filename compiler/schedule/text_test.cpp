@@ -63,6 +63,28 @@ TEST(ScheduleText, BypassedTensorsAreNamed) {
   EXPECT_FALSE(parseSchedule("L1 [] compute nest 0\n  stage bypass A operand 1\n").ok());
 }
 
+TEST(ScheduleText, LeavesOfDescribedChipsAreReadBack) {
+  const std::string text = R"(vectors 0
+[] initial nest 0
+HBM [i/16:Sp(cube)/8 n:Tp/1] Seq
+  L1 [r/16:Tp/4] Seq
+    L0C+L0A+L0B [i/16:Tp/1] call nest 1 with cube.f16 match i0:i,one.j:j,r0:r sources 1,0
+HBM [i0:Sp(vector)/64] Seq
+  UB [] vector nest 2 with vector x128
+)";
+  const auto tree = parseSchedule(text);
+  ASSERT_TRUE(tree.ok()) << tree.status();
+  EXPECT_EQ(printSchedule(*tree), text);
+  const v1::Kernel& call = tree->phases(1).children(0).children(0).kernel();
+  ASSERT_EQ(call.matching_size(), 3);
+  EXPECT_EQ(call.matching(1).loop(), "one.j");
+  EXPECT_EQ(call.matching(1).iteration(), "j");
+  EXPECT_EQ(call.sources(0), 1);
+  EXPECT_EQ(summarizeSchedule(*tree), "calls cube.f16");
+  EXPECT_FALSE(parseSchedule("[] call nest 0 match i0").ok());
+  EXPECT_FALSE(parseSchedule("[] call nest 0 sources a").ok());
+}
+
 TEST(ScheduleText, BlanksAndCommentsSayNothing) {
   auto plain = parseSchedule("vectors 256\n[i0:Tp/8] elementwise nest 0 vectors i0 x8 tile i0:8\n");
   auto commented =

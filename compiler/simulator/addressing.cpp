@@ -4,11 +4,28 @@
 
 namespace tessera::compiler::simulator {
 
+namespace {
+
+/// An affine access to a view, as one element offset.
+loopnest::Offset offsetOf(const loopnest::Nest& nest, const loopnest::Access& access, const View& view) {
+  loopnest::Offset offset{std::vector<int64_t>(nest.loops.size(), 0), view.offset};
+  for (size_t d = 0; d < access.subscripts.size(); ++d) {
+    for (const loopnest::Term& term : access.subscripts[d].terms)
+      offset.strides[static_cast<size_t>(term.loop)] += term.coefficient * view.strides[d];
+    offset.constant += access.subscripts[d].constant * view.strides[d];
+  }
+  return offset;
+}
+
+}  // namespace
+
 Addressing::Addressing(const Program& program, size_t operand) {
   const intrinsic::Choice& choice = program.choice;
   const int array = arrayOf(choice.matching, operand);
   const loopnest::Access& tensor = choice.software.accesses[array];
-  const auto [strides, constant] = offsetOf(choice.software, tensor);
+  const auto [strides, constant] = program.views.empty()
+                                       ? offsetOf(choice.software, tensor)
+                                       : offsetOf(choice.software, tensor, program.views[static_cast<size_t>(array)]);
   constant_ = constant;
   for (size_t i = 0; i < choice.mapping.outer.size(); ++i) {
     const int loop = choice.mapping.outer[i];

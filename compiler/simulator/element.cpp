@@ -93,7 +93,8 @@ double rounded(double value, v1::DataType type) {
   const int q = std::max(exponent, format.exponent) - (format.digits - 1);
   const double shift = 1.5 * std::bit_cast<double>(static_cast<uint64_t>(q + 52 + 1023) << 52);
   const double nearest = (value + shift) - shift;
-  if (std::fabs(nearest) <= format.largest) return nearest;
+  // The difference of a negative number that rounds to zero is +0.
+  if (std::fabs(nearest) <= format.largest) return std::copysign(nearest, value);
   return std::copysign(std::numeric_limits<double>::infinity(), value);
 }
 

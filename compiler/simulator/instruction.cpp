@@ -34,16 +34,26 @@ class Numeric : public Instruction {
     }
     std::vector<int64_t> extents;
     for (const loopnest::Loop& loop : nest.loops) extents.push_back(loop.extent);
+    std::vector<std::vector<uint32_t>> terms(numbers_[0].size());  // per element of the destination, in program order
     intrinsic::forEachPoint(extents, [&](const std::vector<int64_t>& point) {
       if (std::any_of(nest.bounds.begin(), nest.bounds.end(), [&](const auto& b) { return b.at(point) >= 0; })) return;
+      size_t target = 0;
       for (size_t operand = 0; operand < nest.accesses.size(); ++operand) {
         std::vector<int64_t> index;
         for (const auto& subscript : nest.accesses[operand].subscripts) index.push_back(subscript.at(point));
-        places_.push_back(static_cast<uint32_t>(intrinsic::rowMajor(index, shapes[operand])));
+        const auto place = static_cast<uint32_t>(intrinsic::rowMajor(index, shapes[operand]));
+        if (operand == 0) {
+          target = place;
+        } else {
+          terms[target].push_back(place);
+        }
       }
     });
-    partial_.resize(numbers_[0].size());
-    touched_.resize(numbers_[0].size());
+    for (size_t target = 0; target < terms.size(); ++target) {
+      if (terms[target].empty()) continue;
+      sums_.push_back({target, places_.size(), places_.size() + terms[target].size()});
+      places_.insert(places_.end(), terms[target].begin(), terms[target].end());
+    }
     middle_ = arithmetic.intermediate() == v1::DATA_TYPE_UNSPECIFIED ? types_[0] : arithmetic.intermediate();
   }
 
@@ -51,24 +61,35 @@ class Numeric : public Instruction {
     for (size_t operand = 0; operand < blocks.size(); ++operand) {
       decode(types_[operand], blocks[operand], numbers_[operand].size(), numbers_[operand].data());
     }
-    std::fill(touched_.begin(), touched_.end(), false);
-    const size_t operands = numbers_.size();
-    for (size_t at = 0; at < places_.size(); at += operands) {
-      Number term = numbers_[1][places_[at + 1]];
-      for (size_t operand = 2; operand < operands; ++operand) {
-        term = times(term, numbers_[operand][places_[at + operand]]);
-      }
-      const uint32_t target = places_[at];
-      partial_[target] = touched_[target] ? joined(partial_[target], term) : afterProduct(term);
-      touched_[target] = true;
-    }
-    for (size_t i = 0; i < partial_.size(); ++i) {
-      if (touched_[i]) numbers_[0][i] = written(numbers_[0][i], partial_[i]);
+    const size_t sources = numbers_.size() - 1;
+    for (const Sum& sum : sums_) {
+      Number found = sources == 2 ? sumOf<2>(sum) : sources == 1 ? sumOf<1>(sum) : sumOf<0>(sum);
+      numbers_[0][sum.target] = written(numbers_[0][sum.target], found);
     }
     encode(types_[0], numbers_[0].data(), numbers_[0].size(), blocks[0]);
   }
 
  private:
+  /// The terms of one element of the destination: places_[begin] to places_[end - 1], one place for each source.
+  struct Sum {
+    size_t target = 0, begin = 0, end = 0;
+  };
+
+  /// The call's own sum or extremum. kSources: the number of sources, 0 for any number.
+  template <size_t kSources>
+  Number sumOf(const Sum& sum) const {
+    const size_t sources = kSources == 0 ? numbers_.size() - 1 : kSources;
+    const Number* first = numbers_[1].data();
+    Number found = 0;
+    for (size_t at = sum.begin; at < sum.end; at += sources) {
+      Number term = first[places_[at]];
+      for (size_t source = 1; source < sources; ++source)
+        term = times(term, numbers_[source + 1][places_[at + source]]);
+      found = at == sum.begin ? afterProduct(term) : joined(found, term);
+    }
+    return found;
+  }
+
   /// A product of two halves or floats is exact in double.
   Number times(Number left, Number right) const {
     if constexpr (std::is_same_v<Number, double>) {
@@ -113,10 +134,9 @@ class Numeric : public Instruction {
   const intrinsic::Form form_;
   v1::DataType middle_;
   std::vector<v1::DataType> types_;
-  std::vector<uint32_t> places_;  // per point, one for each operand
+  std::vector<uint32_t> places_;
+  std::vector<Sum> sums_;
   std::vector<std::vector<Number>> numbers_;
-  std::vector<Number> partial_;
-  std::vector<bool> touched_;
 };
 
 }  // namespace

@@ -112,6 +112,7 @@ class Execution : public Machine {
             return absl::OkStatus();
           }
           const Buffer& tensor = from.tensor ? from : to;
+          const auto element_bytes = static_cast<size_t>(elementBytes(tensor.dtype));
           uint8_t* elements = bytes_[tensor.memory].data() + tensor.base;
           bool astray = false;
           int64_t wrong = 0;  // the first invalid byte
@@ -120,14 +121,19 @@ class Execution : public Machine {
             for (int64_t offset : to.offsets) put(target, offset, step.operand);
           }
           addressing.forEachElement(block, [&](int64_t position, int64_t element) {
-            const int64_t at = element * static_cast<int64_t>(bytes);
+            const int64_t at = element * static_cast<int64_t>(element_bytes);
             if (at < 0 || at >= tensor.bytes) {
               if (!astray) wrong = at;
               astray = true;
             } else if (target) {
               std::memcpy(target + to.offsets[position], elements + at, bytes);
-            } else {
+            } else if (from.dtype == to.dtype) {
               std::memcpy(elements + at, source + from.offsets[position], bytes);
+            } else {
+              double number = 0;
+              decode(from.dtype, source + from.offsets[position], 1, &number);
+              number = rounded(number, to.dtype);
+              encode(to.dtype, &number, 1, elements + at);
             }
           });
           if (!astray) return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "compiler/intrinsic/block_layout.h"
 #include "compiler/intrinsic/boxes.h"
 #include "compiler/simulator/placement.h"
+#include "compiler/target/hierarchy.h"
 #include "compiler/target/validate_intrinsic.h"
 #include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
@@ -25,9 +26,10 @@ constexpr int64_t kMostBlockElements = 1 << 20;  // for one operand of an instru
 
 class Lowering {
  public:
-  Lowering(Choice choice, const v1::Target& target, const LoweringOptions& manner)
+  Lowering(Choice choice, const v1::Target& target, const LoweringOptions& manner, const LoweringTensors& tensors)
       : target_(target),
         manner_(manner),
+        tensors_(tensors),
         intrinsic_(choice.intrinsic),
         stages_(intrinsic::costLevelsOf(choice.intrinsic, target)) {
     program_.choice = std::move(choice);
@@ -37,6 +39,10 @@ class Lowering {
     TESSERA_ASSIGN_OR_RETURN(program_.instruction, intrinsic::nestOf(intrinsic_));
     TESSERA_RETURN_IF_ERROR(checkOperator());
     describe();
+    program_.views = tensors_.views;
+    // Loops of extent 1 that the mapping added have subscripts of their own, which move nothing.
+    for (size_t a = 0; a < program_.views.size(); ++a)
+      program_.views[a].strides.resize(software().accesses[a].subscripts.size(), 0);
     // Repeats with smaller tiles until all buffers fit; then, if second copies were required, without them.
     while (true) {
       loops_.clear();
@@ -51,6 +57,7 @@ class Lowering {
       for (size_t b = 0; b < program_.buffers.size(); ++b) again.push_back(filledAgain(static_cast<int>(b)));
       const Overflow overflow = placeBuffers(program_, again, manner_.overlap);
       if (overflow.message.empty()) break;
+      if (manner_.exact) return absl::FailedPreconditionError(overflow.message);
       if (shrink(overflow.buffer)) continue;
       if (!manner_.overlap) return absl::FailedPreconditionError(overflow.message);
       manner_.overlap = false;
@@ -107,13 +114,15 @@ class Lowering {
   /// Sets the fields that do not depend on the tiling.
   void describe() {
     program_.chip = target_.name();
+    for (const intrinsic::Stage& stage : stages_) program_.levels.push_back(stage.name);
     program_.unit = "unit";
-    for (const v1::ComputeUnit& unit : target_.units()) {
-      if (!intrinsic_.unit().empty() && unit.name() != intrinsic_.unit()) continue;
-      program_.units = std::max(1, unit.count());
-      program_.unit = unit.name();
-      program_.frequency_ghz = unit.frequency_ghz();
-      break;
+    const Hierarchy chip(target_);
+    const int unit = chip.unitOf(intrinsic_);
+    if (unit >= 0) {
+      const Hierarchy::Unit& runs = chip.units()[static_cast<size_t>(unit)];
+      program_.units = runs.instances;
+      program_.unit = runs.name;
+      program_.frequency_ghz = runs.frequency_ghz;
     }
     for (size_t i = 0; i < mapping().groups.size(); ++i) {
       const loopnest::Loop& loop = program_.instruction.loops[i];
@@ -147,7 +156,9 @@ class Lowering {
       if (registers.capacity <= 0) registers.capacity = -1;
       program_.memories.push_back(std::move(registers));
     }
-    for (const v1::MemoryLevel& level : target_.memory()) {
+    for (int l = 0; l < target_.memory_size(); ++l) {
+      const v1::MemoryLevel& level = target_.memory(l);
+      const Hierarchy::Share share = chip.shareOf(l, unit);
       const bool last = level.name() == outermost;
       // A peer of a level that the instruction does not use.
       if (!last && !named.contains(level.name()) && level.peer_of_inner()) continue;
@@ -155,12 +166,12 @@ class Lowering {
       if (!last && named.contains(level.name())) program_.caches.clear();
       Memory memory;
       memory.name = level.name();
-      if (level.capacity_bytes() > 0) memory.capacity = level.capacity_bytes() / (last ? 1 : level.shared_by());
+      if (level.capacity_bytes() > 0) memory.capacity = last ? level.capacity_bytes() : share.capacity_bytes;
       memory.alignment = std::max(1, level.alignment_bytes());
-      memory.read = level.bandwidth_bytes_per_cycle();
-      memory.write =
-          level.write_bandwidth_bytes_per_cycle() > 0 ? level.write_bandwidth_bytes_per_cycle() : memory.read;
-      memory.picojoules = level.energy_pj_per_byte();
+      memory.read = share.read_bytes_per_cycle;
+      memory.write = share.write_bytes_per_cycle;
+      memory.picojoules = chip.levels()[static_cast<size_t>(l)].read_pj_per_byte;
+      memory.write_picojoules = chip.levels()[static_cast<size_t>(l)].write_pj_per_byte;
       (last || named.contains(level.name()) ? program_.memories : program_.caches).push_back(std::move(memory));
     }
   }
@@ -231,9 +242,14 @@ class Lowering {
         buffer.dtype = program_.instruction.accesses[operand].dtype;
       }
       buffer.tensor = true;
+      if (array == 0 && tensors_.stored != v1::DATA_TYPE_UNSPECIFIED) buffer.dtype = tensors_.stored;
       buffer.bytes = elementBytes(buffer.dtype);
-      for (int64_t extent : shapeOf(software(), software().accesses[array])) {
-        buffer.bytes = saturatedProduct(buffer.bytes, extent);
+      if (program_.views.empty()) {
+        for (int64_t extent : shapeOf(software(), software().accesses[array])) {
+          buffer.bytes = saturatedProduct(buffer.bytes, extent);
+        }
+      } else {
+        buffer.bytes = saturatedProduct(buffer.bytes, program_.views[array].elements);
       }
       buffer.base = base;
       base = alignedUp(base > INT64_MAX - buffer.bytes ? INT64_MAX / 2 : base + buffer.bytes, alignment);
@@ -392,6 +408,7 @@ class Lowering {
 
   const v1::Target& target_;
   LoweringOptions manner_;
+  const LoweringTensors& tensors_;
   const v1::Intrinsic intrinsic_;
   const std::vector<intrinsic::Stage> stages_;
   std::vector<intrinsic::Route> routes_;
@@ -403,8 +420,9 @@ class Lowering {
 
 }  // namespace
 
-absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const LoweringOptions& manner) {
-  return Lowering(std::move(choice), target, manner).run();
+absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const LoweringOptions& manner,
+                              const LoweringTensors& tensors) {
+  return Lowering(std::move(choice), target, manner, tensors).run();
 }
 
 }  // namespace tessera::compiler::simulator

@@ -12,11 +12,20 @@ struct LoweringOptions {
   /// Shrinks tiles until every buffer that is refilled has a second copy (double buffering); otherwise second copies
   /// are made only where they fit.
   bool overlap = false;
+  /// Fails if the tiling does not fit, instead of shrinking tiles.
+  bool exact = false;
+};
+
+/// Tensors that are parts of buffers.
+struct LoweringTensors {
+  std::vector<View> views = {};                     ///< see Program::views
+  v1::DataType stored = v1::DATA_TYPE_UNSPECIFIED;  ///< of the result in its tensor; unspecified: the instruction's
 };
 
 /// Lowers a mapping with its tiling to a program; shrinks tiles that do not fit. Fails with FAILED_PRECONDITION, naming
 /// the memory and the operand, if not even single blocks fit, or naming what the operator or the instruction needs that
 /// no program supports. `target` must pass validateTarget.
-absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const LoweringOptions& manner = {});
+absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const LoweringOptions& manner = {},
+                              const LoweringTensors& tensors = {});
 
 }  // namespace tessera::compiler::simulator

@@ -21,10 +21,11 @@ struct Dimension {
 /// A memory level from the view of one unit of the chip.
 struct Memory {
   std::string name;
-  int64_t capacity = -1;       ///< bytes available to one unit; -1: not described, as large as needed
-  int64_t alignment = 1;       ///< bytes
-  double read = 0, write = 0;  ///< bytes per cycle; 0: not described, takes no time (registers)
-  double picojoules = 0;       ///< per byte
+  int64_t capacity = -1;        ///< bytes available to one unit; -1: not described, as large as needed
+  int64_t alignment = 1;        ///< bytes
+  double read = 0, write = 0;   ///< bytes per cycle; 0: not described, takes no time (registers)
+  double picojoules = 0;        ///< per byte read
+  double write_picojoules = 0;  ///< per byte written
 };
 
 /// A tensor of the operator, or the part of an operand that a memory holds: blocks, each of which one call takes.
@@ -37,12 +38,21 @@ struct Buffer {
   int64_t bytes = 0;  ///< of one copy
   int copies = 1;     ///< 2: one is filled while the other one is read; they are adjacent
   bool tensor = false;
-  // The following fields do not apply to tensors, which are row-major.
+  // The following fields do not apply to tensors, which are row-major or have a view. The type of a result's tensor may
+  // be narrower than that of its buffers: the last copy converts.
   std::vector<int64_t> tile;  ///< blocks along each dimension; 1 along dimensions that the operand lacks
   /// for memories that results pass through on their way out: blocks at a time; tile is unused
   int64_t piece = 0;
   int64_t block_bytes = 0;       ///< distance of two blocks
   std::vector<int64_t> offsets;  ///< byte offset within a block, for each element of the operand in row-major order
+};
+
+/// A tensor within a buffer: the element with subscripts s is at offset + sum of strides[d] * s[d].
+struct View {
+  std::vector<int64_t> strides;  ///< in elements
+  int64_t offset = 0;
+  int64_t elements = 0;  ///< of the whole buffer
+  bool operator==(const View&) const = default;
 };
 
 struct ProgramLoop {
@@ -64,6 +74,8 @@ struct Step {
 struct Program {
   intrinsic::Choice choice;  ///< operator, instruction and mapping, with the program's final tiling
   loopnest::Nest instruction;
+  std::vector<View> views;              ///< per access of the operator; none: row-major tensors of the smallest shape
+  std::vector<std::string> levels;      ///< of the tiling, innermost first
   std::vector<Dimension> dimensions;    ///< iterations of the instruction, then PhysicalMapping::outer
   std::vector<std::vector<int>> walks;  ///< per operand: its dimensions in the order of its blocks, slowest first
   std::vector<Memory> memories;         ///< memories that statements name; the last one holds the tensors

@@ -95,6 +95,41 @@ class Elements {
     return elements;
   }
 
+  /// An upper bound on the number of different elements of the tensor: those of the smallest box around them.
+  double differentIn(const Place& place) const {
+    const intrinsic::Choice& choice = program_.choice;
+    const loopnest::Nest& software = choice.software;
+    std::vector<int64_t> lengths(software.loops.size(), 1);
+    for (size_t i = 0; i < choice.mapping.groups.size(); ++i) {
+      const intrinsic::Group& group = choice.mapping.groups[i];
+      const int64_t begin = place.first[i] * group.size;
+      const int64_t end = std::min(group.extent, begin + place.count[i] * group.size);
+      // Indices of the group's loops while its index runs from begin to end - 1: a part of one loop, all of the inner
+      // ones.
+      int64_t inner = 1;
+      for (size_t l = group.loops.size(); l-- > 0;) {
+        const auto loop = static_cast<size_t>(group.loops[l]);
+        const int64_t extent = software.loops[loop].extent;
+        lengths[loop] = std::min(extent, (end - 1) / inner - begin / inner + 1);
+        inner *= extent;
+      }
+    }
+    for (size_t i = 0; i < choice.mapping.outer.size(); ++i)
+      lengths[static_cast<size_t>(choice.mapping.outer[i])] = place.count[choice.mapping.groups.size() + i];
+    const auto array = static_cast<size_t>(arrayOf(choice.matching, operand_));
+    double elements = 1;
+    for (const loopnest::Subscript& subscript : software.accesses[array].subscripts) {
+      double width = 1, points = 1;
+      for (const loopnest::Term& term : subscript.terms) {
+        const auto length = static_cast<double>(lengths[static_cast<size_t>(term.loop)]);
+        width += std::fabs(static_cast<double>(term.coefficient)) * (length - 1);
+        points *= length;
+      }
+      elements *= std::min(width, points);
+    }
+    return elements;
+  }
+
  private:
   int64_t distinct(const std::vector<int64_t>& extents) {
     const auto [found, fresh] = known_.try_emplace(extents, 0);
@@ -127,8 +162,9 @@ class Elements {
 
 class UnitTime : public Machine {
  public:
-  UnitTime(const Program& program, std::vector<Elements>& elements, Timeline& total)
+  UnitTime(const Program& program, std::vector<Elements>& elements, bool once, Timeline& total)
       : program_(program),
+        once_(once),
         elements_(elements),
         total_(total),
         lanes_(program.memories.size() + program.caches.size()),
@@ -165,9 +201,10 @@ class UnitTime : public Machine {
     int64_t read = whole, written = whole;
     if (from.tensor || to.tensor) {
       // Padding does not exist in the tensor; each piece counts its share.
-      const auto elements = static_cast<double>(elements_[step.operand].in(place));
+      auto elements = static_cast<double>(elements_[step.operand].in(place));
+      if (from.tensor && once_) elements = std::min(elements, elements_[step.operand].differentIn(place));
       const double part = elements * static_cast<double>(piece.count) / static_cast<double>(blocks);
-      (from.tensor ? read : written) = static_cast<int64_t>(part) * elementBytes(from.dtype);
+      (from.tensor ? read : written) = static_cast<int64_t>(part) * elementBytes((from.tensor ? from : to).dtype);
     }
     const double begin =
         from.tensor ? 0 : std::max(current(buffers_[step.from]).ready, current(buffers_[step.from]).summed);
@@ -226,6 +263,7 @@ class UnitTime : public Machine {
   }
 
   double end() const { return end_; }
+  double unitCycles() const { return unit_.busy; }
 
   /// The resource with the longest busy time, and that time.
   std::pair<std::string, double> busiest() const {
@@ -288,6 +326,7 @@ class UnitTime : public Machine {
   void end(double time) { end_ = std::max(end_, time); }
 
   const Program& program_;
+  const bool once_;
   std::vector<Elements>& elements_;
   Timeline& total_;
   std::vector<Sides> lanes_;  // memories, then caches
@@ -298,7 +337,8 @@ class UnitTime : public Machine {
   absl::flat_hash_map<uint64_t, double> parts_;  // the time from which a part of the result can be accumulated again
 };
 
-/// Copies, fills and groups of calls, assuming that no tile is cut.
+}  // namespace
+
 double stepsOf(const Program& program) {
   double steps = 0;
   for (const Step& step : program.steps) {
@@ -315,9 +355,7 @@ double stepsOf(const Program& program) {
   return steps;
 }
 
-}  // namespace
-
-absl::StatusOr<Timeline> timelineOf(const Program& program) {
+absl::StatusOr<Timeline> timelineOf(const Program& program, bool once) {
   if (const double steps = stepsOf(program); steps > kMostSteps) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", steps, " copies and groups of calls; at most ",
                                                      kMostSteps, " are timed: give smaller extents"));
@@ -331,7 +369,7 @@ absl::StatusOr<Timeline> timelineOf(const Program& program) {
   for (int64_t unit = 0; unit < program.units; ++unit) {
     const Share share = shareOf(program, unit);
     if (share.first == share.end) break;
-    UnitTime time(program, elements, timeline);
+    UnitTime time(program, elements, once, timeline);
     TESSERA_RETURN_IF_ERROR(walk(program, unit, time));
     // The slowest unit determines the time.
     if (time.end() <= timeline.cycles) continue;
@@ -339,6 +377,7 @@ absl::StatusOr<Timeline> timelineOf(const Program& program) {
     const auto [name, busy] = time.busiest();
     timeline.busiest = name;
     timeline.busy = busy / timeline.cycles;
+    timeline.unit_cycles = time.unitCycles();
   }
   double points = 1, call = 1;
   for (const loopnest::Loop& loop : program.choice.software.loops) points *= static_cast<double>(loop.extent);
@@ -351,9 +390,12 @@ absl::StatusOr<Timeline> timelineOf(const Program& program) {
   for (size_t m = 0; m < timeline.traffic.size(); ++m) {
     const Memory& memory =
         m < program.memories.size() ? program.memories[m] : program.caches[m - program.memories.size()];
-    timeline.picojoules +=
-        memory.picojoules * static_cast<double>(timeline.traffic[m].read_bytes + timeline.traffic[m].written_bytes);
+    Traffic& traffic = timeline.traffic[m];
+    traffic.picojoules = memory.picojoules * static_cast<double>(traffic.read_bytes) +
+                         memory.write_picojoules * static_cast<double>(traffic.written_bytes);
+    timeline.picojoules += traffic.picojoules;
   }
+  timeline.picojoules += static_cast<double>(timeline.calls) * intrinsic.energy_pj();
   return timeline;
 }
 

@@ -8,6 +8,7 @@ namespace tessera::compiler::simulator {
 struct Traffic {
   std::string memory;
   int64_t read_bytes = 0, written_bytes = 0;
+  double picojoules = 0;
 };
 
 /// The time of a program, from the description's times, step by step.
@@ -20,8 +21,9 @@ struct Timeline {
   double utilization = 0;
   /// the busiest resource, the unit's multipliers or a memory's port: "array", "HBM read"
   std::string busiest;
-  double busy = 0;        ///< its share of the cycles, on the unit that finishes last
-  double picojoules = 0;  ///< of all traffic; 0 if no memory describes the energy of a byte
+  double busy = 0;         ///< its share of the cycles, on the unit that finishes last
+  double unit_cycles = 0;  ///< cycles in which that unit issues calls
+  double picojoules = 0;   ///< of all traffic and calls; 0 if the chip describes no energy
 
   int64_t steps() const { return calls + copies + fills; }
 };
@@ -33,7 +35,12 @@ struct Timeline {
 /// tensor that a cache holds (LRU replacement) arrives at the cache's bandwidth, otherwise at that of the tensors'
 /// memory. Bandwidths are per unit, and shared levels are divided equally. Fails with RESOURCE_EXHAUSTED for programs
 /// with more than kMostSteps copies and groups of calls.
-absl::StatusOr<Timeline> timelineOf(const Program& program);
+/// `once`: a copy reads elements of a tensor that several of its blocks hold once, as a transfer unit does that unfolds
+/// windows; otherwise once for each block.
+absl::StatusOr<Timeline> timelineOf(const Program& program, bool once = false);
+
+/// Copies, fills and groups of calls that timelineOf() walks on all units, assuming that no tile is cut.
+double stepsOf(const Program& program);
 
 inline constexpr int64_t kMostSteps = 1 << 23;
 

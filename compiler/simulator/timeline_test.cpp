@@ -73,6 +73,22 @@ TEST(Timeline, PaddingIsNotReadAndNotWrittenOutside) {
   EXPECT_EQ(time.calls, 6);
 }
 
+TEST(Timeline, OverlappingWindowsAreReadOncePerCopyOnRequest) {
+  // Windows of three elements of two rows of 18. One tile holds all.
+  const v1::Target chip = smallChip(4096);
+  intrinsic::Choice choice = candidatesOf(testing::nestOf("O[p, k] += I[c, p + r] * W[k, c, r]", {16, 2, 2, 3}), chip,
+                                          {.instruction = {}, .typed = false})
+                                 .value()
+                                 .choices.front();
+  for (size_t l = 0; l + 1 < choice.tiling.size(); ++l) choice.tiling[l] = choice.tiling.back();
+  const Program program = lower(std::move(choice), chip).value();
+  const Timeline blocks = timelineOf(program).value(), once = timelineOf(program, /*once=*/true).value();
+  EXPECT_EQ(blocks.traffic[1].read_bytes, 2 * 16 * 3 + 2 * 2 * 3);
+  EXPECT_EQ(once.traffic[1].read_bytes, 2 * 18 + 2 * 2 * 3);
+  EXPECT_EQ(once.traffic[0].written_bytes, blocks.traffic[0].written_bytes);
+  EXPECT_LT(once.cycles, blocks.cycles);
+}
+
 TEST(Timeline, ASecondCopyHidesLoads) {
   // Forty products of a sum, one block of each source at a time: with room for two blocks the next one is loaded
   // meanwhile.

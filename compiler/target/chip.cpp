@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "compiler/target/builtin_texts.h"
+#include "compiler/target/element_text.h"
+#include "compiler/target/hierarchy.h"
+#include "compiler/target/instruction_sets.h"
 
 namespace tessera::compiler {
 namespace {
@@ -32,15 +35,35 @@ void complete(Message& message, const Message& defaults) {
   message = std::move(whole);
 }
 
+/// Figures that a unit leaves to the units inside of it. The lanes are those of the widest one.
+void completeContainers(v1::Target& target) {
+  const Hierarchy hierarchy(target);
+  const v1::Target described = target;
+  for (int u = 0; u < target.units_size(); ++u) {
+    if (!hierarchy.containsUnits(u)) continue;
+    v1::ComputeUnit& unit = *target.mutable_units(u);
+    if (unit.ops_per_cycle() <= 0)
+      unit.set_ops_per_cycle(hierarchy.units()[static_cast<size_t>(u)].operations_per_cycle);
+    if (unit.lanes() > 0) continue;
+    for (int other = 0; other < target.units_size(); ++other) {
+      if (hierarchy.isInside(other, u)) unit.set_lanes(std::max(unit.lanes(), described.units(other).lanes()));
+    }
+  }
+}
+
 void completeMemory(v1::Target& target, const v1::Target& defaults) {
   if (target.memory().empty()) *target.mutable_memory() = defaults.memory();
+  const Hierarchy hierarchy(target);
   for (int i = 0; i < target.memory_size(); ++i) {
     v1::MemoryLevel& level = *target.mutable_memory(i);
     const v1::MemoryLevel& like = defaults.memory(std::min(i, defaults.memory_size() - 1));
     if (level.bandwidth_bytes_per_cycle() <= 0) level.set_bandwidth_bytes_per_cycle(like.bandwidth_bytes_per_cycle());
     if (level.line_bytes() == 0) level.set_line_bytes(like.line_bytes());
     if (level.associativity() == 0) level.set_associativity(like.associativity());
-    if (level.shared_by() == 0) level.set_shared_by(1);
+    if (level.shared_by() == 0) {
+      const int64_t sharers = hierarchy.units()[0].instances / hierarchy.levels()[static_cast<size_t>(i)].instances;
+      level.set_shared_by(level.unit().empty() ? 1 : static_cast<int32_t>(std::max<int64_t>(1, sharers)));
+    }
     if (level.sustained_bytes_per_cycle() <= 0) {
       const double most = level.bandwidth_bytes_per_cycle(), usual = like.sustained_bytes_per_cycle();
       level.set_sustained_bytes_per_cycle(usual > 0 ? std::min(usual, most) : most);
@@ -61,20 +84,21 @@ double latencyIn(const v1::Target& target) {
 }
 
 /// The largest reduction extent of an instruction that multiplies matrices: one with two or more parallel loops and at
-/// least one reduction loop.
+/// least one reduction loop. Floating-point instructions come before integer ones, which sum more and shorter elements.
 int64_t matrixChannelsOf(const v1::Target& target) {
-  int64_t channels = 0;
-  if (target.family() != v1::Target::SPATIAL && target.family() != v1::Target::NVPTX) return channels;
-  for (const v1::Intrinsic& intrinsic : target.intrinsics()) {
+  if (target.family() != v1::Target::SPATIAL && target.family() != v1::Target::NVPTX) return 0;
+  std::pair<bool, int64_t> most = {false, 0};
+  for (const v1::Intrinsic& intrinsic : instructionsOf(target)) {
     int parallel = 0;
     int64_t summed = 1;
     for (const v1::Intrinsic::IterDim& loop : intrinsic.iterations()) {
       parallel += !loop.reduction() && loop.extent() > 1;
       if (loop.reduction()) summed *= loop.extent();
     }
-    if (parallel >= 2 && summed > 1) channels = std::max(channels, summed);
+    const bool real = intrinsic.operands_size() > 1 && isFloatingPoint(intrinsic.operands(1).dtype());
+    if (parallel >= 2 && summed > 1) most = std::max(most, {real, summed});
   }
-  return channels;
+  return most.second;
 }
 
 }  // namespace
@@ -92,6 +116,7 @@ v1::Target completedTarget(v1::Target target) {
   const v1::Target* own = target.family() == v1::Target::FAMILY_UNSPECIFIED ? &base : defaultsOf(target.family());
   if (own) complete(*target.mutable_registers(), own->registers());
   if (target.units().empty()) target.add_units();
+  completeContainers(target);
   for (v1::ComputeUnit& unit : *target.mutable_units()) {
     if (own && own != &base && own->units_size() > 0) complete(unit, own->units(0));
     complete(unit, base.units(0));
@@ -116,14 +141,21 @@ Chip::Chip(const v1::Target& target, const google::protobuf::RepeatedPtrField<v1
       matrix_channels_(matrixChannelsOf(target)),
       multiply_add_latency_(latencyIn(target)) {
   if (multiply_add_latency_ == 0) multiply_add_latency_ = latencyIn(*defaultsOf(v1::Target::X86_64));
-  for (const v1::MemoryLevel& level : target_.memory())
+  const Hierarchy hierarchy(target_);
+  cores_ = static_cast<int>(hierarchy.units()[0].instances);
+  for (int l = 0; l < target_.memory_size(); ++l) {
+    const v1::MemoryLevel& level = target_.memory(l);
+    const Hierarchy::Level& part = hierarchy.levels()[static_cast<size_t>(l)];
+    // Instances from which a core reads, or the part of one: levels of units state figures of an instance.
+    const double instances = part.unit < 0 ? 1 : static_cast<double>(part.instances) / static_cast<double>(cores());
     levels_.push_back({.name = level.name(),
                        .capacity_bytes = level.capacity_bytes(),
                        .line_bytes = level.line_bytes(),
                        .ways = level.associativity(),
                        .sharers = level.shared_by(),
-                       .bytes_per_cycle = level.bandwidth_bytes_per_cycle(),
-                       .sustained_per_cycle = level.sustained_bytes_per_cycle()});
+                       .bytes_per_cycle = level.bandwidth_bytes_per_cycle() * instances,
+                       .sustained_per_cycle = level.sustained_bytes_per_cycle() * instances});
+  }
 }
 
 bool Chip::multipliesPairs() const {

@@ -54,7 +54,7 @@ class Chip {
   const v1::CostParameters& costParameters() const { return target_.cost_parameters(); }
 
   // Cores and their registers. Rates are those of target().units(0).
-  int cores() const { return target_.units(0).count(); }
+  int cores() const { return cores_; }
   /// Number of parts into which a phase is cut so that every core has work: the larger one of the number of cores and
   /// the cost parameter Grid.few_parts.
   int64_t minParts() const { return std::max<int64_t>(costParameters().grid().few_parts(), cores()); }
@@ -83,8 +83,8 @@ class Chip {
   /// Whether 8-bit products use saturating pairs and 16-bit pairs, because no exact 8-bit instruction exists.
   bool multipliesPairs() const;
   const std::vector<TileProduct>& tileProducts() const { return tile_products_; }
-  /// Channels that a matrix instruction sums at once (C0 of NC1HWC0); 0 without one. Matrix instructions of processors
-  /// do not count: they take packed types, and f32 products run on vectors.
+  /// Channels that a matrix instruction sums at once (C0 of NC1HWC0), of its own or of an instruction set; 0 without
+  /// one. Matrix instructions of processors do not count: they take packed types, and f32 products run on vectors.
   int64_t matrixChannels() const { return matrix_channels_; }
   /// Whether matrix instructions read channels innermost (NHWC) rather than in blocks.
   bool matricesReadChannelsLast() const { return target_.family() == v1::Target::NVPTX; }
@@ -150,6 +150,7 @@ class Chip {
   static int64_t part(int64_t whole, double share) { return static_cast<int64_t>(static_cast<double>(whole) * share); }
 
   v1::Target target_;
+  int cores_ = 1;
   std::vector<Level> levels_;
   std::vector<DotProduct> dot_products_;
   std::vector<PairProduct> pair_products_;

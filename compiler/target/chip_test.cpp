@@ -153,6 +153,10 @@ TEST(Chip, MatricesAreAcceleratorsOnly) {
   }
   EXPECT_EQ(Chip(target).matrixChannels(), 16);
   EXPECT_EQ(Chip(target).lanes(), 1);
+  EXPECT_EQ(builtin("ascend-910-like").matrixChannels(), 16) << "those of f16, not the 32 of bytes";
+  EXPECT_EQ(builtin("systolic-128").matrixChannels(), 128);
+  EXPECT_EQ(builtin("cloud").matrixChannels(), 32);
+  EXPECT_EQ(builtin("gemv-engine").matrixChannels(), 0) << "its instruction reads a vector";
   target.set_family(v1::Target::X86_64);
   EXPECT_EQ(Chip(target).matrixChannels(), 0);
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/target/chip.h"
+#include "compiler/target/element_text.h"
 #include "compiler/target/instruction_sets.h"
 
 namespace tessera::compiler {
@@ -17,6 +18,11 @@ using google::protobuf::Message;
 std::string keyOf(const Message& entry, int position) {
   const FieldDescriptor* name = entry.GetDescriptor()->FindFieldByName("name");
   if (name) return entry.GetReflection()->GetString(entry, name);
+  if (entry.GetDescriptor() == v1::ComputeUnit::Rate::descriptor()) {
+    const auto& rate = static_cast<const v1::ComputeUnit::Rate&>(entry);
+    return rate.dtype() == v1::DATA_TYPE_UNSPECIFIED ? rate.operation()
+                                                     : absl::StrCat(rate.operation(), " ", elementText(rate.dtype()));
+  }
   return absl::StrCat(position);
 }
 

@@ -5,6 +5,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -91,15 +92,39 @@ absl::Status statusOfProblems(const std::string& target_name, const std::vector<
   return failureStatus(failure);
 }
 
-absl::Status codeIsGeneratedFor(const v1::Target& target) {
-  if (target.family() == v1::Target::X86_64 || target.family() == v1::Target::AARCH64) return absl::OkStatus();
+namespace {
+
+/// How models compiled for a family run.
+struct FamilyService {
+  v1::Target::Family family;
+  bool simulated = false;
+};
+constexpr FamilyService kServed[] = {
+    {v1::Target::X86_64}, {v1::Target::AARCH64}, {.family = v1::Target::SPATIAL, .simulated = true}};
+
+const FamilyService* serviceFor(v1::Target::Family family) {
+  const auto* found = std::ranges::find(kServed, family, &FamilyService::family);
+  return found == std::end(kServed) ? nullptr : found;
+}
+
+}  // namespace
+
+bool isSimulated(const v1::Target& target) {
+  const FamilyService* service = serviceFor(target.family());
+  return service != nullptr && service->simulated;
+}
+
+absl::Status modelsCompileFor(const v1::Target& target) {
+  if (serviceFor(target.family()) != nullptr) return absl::OkStatus();
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_TARGET);
   failure.set_message(absl::StrCat("target ", target.name(), " is of family ", v1::Target::Family_Name(target.family()),
                                    ", for which no code is generated"));
   failure.set_attribute("family");
   failure.set_found(v1::Target::Family_Name(target.family()));
-  failure.set_accepted("X86_64, AARCH64");
+  failure.set_accepted(absl::StrJoin(kServed, ", ", [](std::string* out, const FamilyService& each) {
+    absl::StrAppend(out, v1::Target::Family_Name(each.family));
+  }));
   failure.set_fix(absl::StrCat("name a target of these families; `tessera mappings --target ", target.name(),
                                "` shows what its instructions could compute"));
   return failureStatus(failure);
@@ -110,6 +135,10 @@ v1::Target canonicalTarget(v1::Target target) {
   auto* features = target.mutable_code()->mutable_features();
   std::sort(features->begin(), features->end());
   features->erase(std::unique(features->begin(), features->end()), features->end());
+  for (v1::ComputeUnit& unit : *target.mutable_units()) {
+    std::ranges::sort(*unit.mutable_rates(), std::ranges::less(),
+                      [](const v1::ComputeUnit::Rate& rate) { return std::pair(rate.operation(), rate.dtype()); });
+  }
   return target;
 }
 

@@ -28,11 +28,15 @@ absl::StatusOr<v1::Target> parseTarget(const std::string& text);
 /// Converts problems to a status: OK if there are none, otherwise INVALID_TARGET whose message has one line for each.
 absl::Status statusOfProblems(const std::string& target_name, const std::vector<v1::TargetProblem>& problems);
 
-/// INVALID_TARGET if no code is generated for the chip's family. Such a chip can only be described, and operators
-/// mapped to its instructions with predicted costs (compiler/intrinsic).
-absl::Status codeIsGeneratedFor(const v1::Target& target);
+/// INVALID_TARGET if models are not compiled for the chip's family, with the reason. Such a chip can only be described,
+/// and operators mapped to its instructions with predicted costs (compiler/intrinsic).
+absl::Status modelsCompileFor(const v1::Target& target);
 
-/// The description without the parts that affect no decision: `summary` is cleared, features are sorted and unique.
+/// Whether programs for the chip run on the simulator, and not on a processor.
+bool isSimulated(const v1::Target& target);
+
+/// The description without the parts that affect no decision: `summary` is cleared, features are sorted and unique,
+/// rates of units are sorted.
 v1::Target canonicalTarget(v1::Target target);
 
 /// SHA-256 of the canonical form, 64 lower-case hexadecimal digits. Equal on all machines.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/target/builtin_texts.h"
+#include "compiler/target/product_factors.h"
 #include "proto/messages/failure.h"
 
 namespace tessera::compiler {
@@ -27,7 +28,7 @@ TEST(Target, EveryBuiltinIsValidAndFoundByItsName) {
     EXPECT_EQ(findBuiltinTarget(target.name()), &target);
     EXPECT_FALSE(target.summary().empty()) << target.name();
   }
-  EXPECT_EQ(builtinTargets().size(), 23u);
+  EXPECT_EQ(builtinTargets().size(), 26u);
   EXPECT_EQ(findBuiltinTarget("host"), nullptr);
   EXPECT_EQ(findBuiltinTarget("no-such-chip"), nullptr);
 }
@@ -113,6 +114,13 @@ TEST(Target, SpatialTargetsNeedNoMachineCode) {
   EXPECT_TRUE(target.ok()) << target.status();
 }
 
+TEST(Target, AFamilyWithoutABackEndIsRefused) {
+  v1::Target target = *findBuiltinTarget("systolic-128");
+  EXPECT_THAT(fields(target), IsEmpty());
+  target.set_family(v1::Target::HLS);
+  EXPECT_THAT(fields(target), ElementsAre("family"));
+}
+
 TEST(Target, ParseErrorsNameLineAndColumn) {
   const absl::Status status = parseTarget("name: \"x\"\nfamlily: X86_64\n").status();
   EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_TARGET);
@@ -134,6 +142,38 @@ TEST(Target, OnlyTheFirstHundredProblemsAreKept) {
 TEST(Target, OversizedTextIsRefusedBeforeParsing) {
   const std::string text(kMaxTargetBytes + 1, '#');
   EXPECT_THAT(std::string(parseTarget(text).status().message()), HasSubstr("at most 1048576"));
+}
+
+TEST(Target, ModelsCompileForProcessorsAndForSimulatedChips) {
+  for (const v1::Target& target : builtinTargets()) {
+    const absl::Status status = modelsCompileFor(target);
+    EXPECT_EQ(status.ok(), target.family() != v1::Target::NVPTX) << target.name();
+    EXPECT_EQ(isSimulated(target), target.family() == v1::Target::SPATIAL) << target.name();
+    if (status.ok()) continue;
+    EXPECT_EQ(failureOf(status).attribute(), "family");
+    EXPECT_EQ(failureOf(status).accepted(), "X86_64, AARCH64, SPATIAL");
+  }
+}
+
+TEST(Target, FactorsAreRoundedToWhatAnInstructionMultiplies) {
+  EXPECT_EQ(roundedFactors(*findBuiltinTarget("ascend-910-like")), v1::DATA_TYPE_F16);
+  v1::Target chip;
+  chip.set_family(v1::Target::SPATIAL);
+  EXPECT_EQ(roundedFactors(chip), v1::DATA_TYPE_UNSPECIFIED) << "no instruction";
+  const auto addProduct = [&](v1::DataType factors, v1::DataType sum) {
+    v1::Intrinsic& product = *chip.add_intrinsics();
+    product.set_name(v1::DataType_Name(factors));
+    product.mutable_arithmetic()->set_form(v1::Intrinsic::Arithmetic::MULTIPLY_ADD);
+    for (v1::DataType type : {sum, factors, factors}) product.add_operands()->set_dtype(type);
+  };
+  addProduct(v1::DATA_TYPE_I8, v1::DATA_TYPE_I32);
+  EXPECT_EQ(roundedFactors(chip), v1::DATA_TYPE_UNSPECIFIED) << "no sums of f32";
+  addProduct(v1::DATA_TYPE_BF16, v1::DATA_TYPE_F32);
+  EXPECT_EQ(roundedFactors(chip), v1::DATA_TYPE_BF16);
+  addProduct(v1::DATA_TYPE_F16, v1::DATA_TYPE_F32);
+  EXPECT_EQ(roundedFactors(chip), v1::DATA_TYPE_F16) << "it rounds less";
+  addProduct(v1::DATA_TYPE_F32, v1::DATA_TYPE_F32);
+  EXPECT_EQ(roundedFactors(chip), v1::DATA_TYPE_UNSPECIFIED) << "nothing to round";
 }
 
 TEST(Target, ParsedProblemsCarryTheFirstFieldAsAttribute) {

@@ -9,6 +9,7 @@
 #include "compiler/target/instruction_sets.h"
 #include "compiler/target/problems.h"
 #include "compiler/target/target.h"
+#include "compiler/target/validate_hierarchy.h"
 #include "compiler/target/validate_intrinsic.h"
 
 namespace tessera::compiler {
@@ -23,9 +24,10 @@ struct FamilyRules {
   bool has_registers;
 };
 constexpr FamilyRules kFamilies[] = {
-    {v1::Target::X86_64, "x86_64-", true},  {v1::Target::AARCH64, "aarch64-", true},
-    {v1::Target::NVPTX, "nvptx64-", false}, {v1::Target::SPATIAL, nullptr, false},
-    {v1::Target::HLS, nullptr, false},
+    {v1::Target::X86_64, "x86_64-", true},
+    {v1::Target::AARCH64, "aarch64-", true},
+    {v1::Target::NVPTX, "nvptx64-", false},
+    {v1::Target::SPATIAL, nullptr, false},
 };
 
 /// Cost parameters by which plans divide.
@@ -43,13 +45,14 @@ class Validator : Problems {
     const auto* rules = std::find_if(std::begin(kFamilies), std::end(kFamilies),
                                      [&](const FamilyRules& r) { return r.family == target_.family(); });
     if (rules == std::end(kFamilies)) {
-      add("family", "is not set to a known family; accepted: X86_64, AARCH64, NVPTX, SPATIAL, HLS");
+      add("family", "is not set to a known family; accepted: X86_64, AARCH64, NVPTX, SPATIAL");
     } else {
       code(*rules);
       registers(*rules);
     }
     memory();
     units();
+    if (target_.memory_size() <= kMaxEntries && target_.units_size() <= kMaxEntries) validateHierarchy(target_, *this);
     costParameters();
     intrinsics();
     instructionSets();
@@ -111,9 +114,9 @@ class Validator : Problems {
       }
       if (level.alignment_bytes() != 0) checkPowerOfTwo(at + "alignment_bytes", level.alignment_bytes());
       checkRange(at + "associativity", level.associativity(), 0, 1024);
-      checkRange(at + "shared_by", level.shared_by(), 1, 1 << 20);
       checkRange(at + "banks", level.banks(), 0, 1 << 20);
       checkNonNegative(at + "energy_pj_per_byte", level.energy_pj_per_byte());
+      checkNonNegative(at + "write_energy_pj_per_byte", level.write_energy_pj_per_byte());
       checkNonNegative(at + "sustained_bytes_per_cycle", level.sustained_bytes_per_cycle());
       checkNonNegative(at + "latency_cycles", level.latency_cycles());
       if (!level.has_filled_by()) continue;
@@ -132,9 +135,7 @@ class Validator : Problems {
       const std::string at = absl::StrCat("units[", i, "].");
       checkToken(at + "name", unit.name());
       checkRange(at + "count", unit.count(), 1, 1 << 20);
-      checkRange(at + "lanes", unit.lanes(), 1, 1 << 20);
       checkPositive(at + "frequency_ghz", unit.frequency_ghz());
-      checkPositive(at + "ops_per_cycle", unit.ops_per_cycle());
       checkRange(at + "threads", unit.threads(), 0, 1 << 10);
       checkRange(at + "instructions_per_cycle", unit.instructions_per_cycle(), 0, 1 << 10);
       checkRange(at + "loads_per_cycle", unit.loads_per_cycle(), 0, 1 << 10);
@@ -177,8 +178,18 @@ class Validator : Problems {
       const v1::Intrinsic* described = describedIn(intrinsic.name());
       if (described) validateOverride(at, intrinsic, *described, *this);
       // An override states only what differs, so it is validated together with what it changes.
-      validateIntrinsic(at, described ? completed(*described, intrinsic) : intrinsic, memories(), *this);
+      const v1::Intrinsic whole = described ? completed(*described, intrinsic) : intrinsic;
+      validateIntrinsic(at, whole, memories(), *this);
+      if (!isUnit(whole.unit())) {
+        add(at + "unit", absl::StrCat("'", absl::CHexEscape(whole.unit()), "' is no unit of this target"));
+      }
     }
+  }
+
+  /// Whether an instruction may name this unit; empty: the first one.
+  bool isUnit(const std::string& name) const {
+    return name.empty() || target_.units().empty() ||
+           std::ranges::any_of(target_.units(), [&](const v1::ComputeUnit& unit) { return unit.name() == name; });
   }
 
   // The memories that the named sets use must exist.
@@ -196,6 +207,13 @@ class Validator : Problems {
         for (const std::string& name : memoriesOf(intrinsic)) {
           if (memories().contains(name)) continue;
           add(at, absl::StrCat("'", set->name(), "' has operands in '", name, "', which is no memory of this target"));
+        }
+        const auto own = std::ranges::find(target_.intrinsics(), intrinsic.name(), &v1::Intrinsic::name);
+        const std::string& unit =
+            own == target_.intrinsics().end() || own->unit().empty() ? intrinsic.unit() : own->unit();
+        if (!isUnit(unit)) {
+          add(at, absl::StrCat("'", set->name(), "' runs on unit '", absl::CHexEscape(unit),
+                               "', which this target does not have"));
         }
       }
     }

@@ -34,6 +34,7 @@ class IntrinsicValidator {
     }
     problems_.checkRange(at_ + "latency_cycles", intrinsic_.latency_cycles(), 0, 1 << 20);
     problems_.checkNonNegative(at_ + "cycles_per_issue", intrinsic_.cycles_per_issue());
+    problems_.checkNonNegative(at_ + "energy_pj", intrinsic_.energy_pj());
     if (!intrinsic_.unit().empty()) problems_.checkToken(at_ + "unit", intrinsic_.unit());
     if (!counts()) return;
     for (int i = 0; i < intrinsic_.features_size(); ++i) {

@@ -43,7 +43,8 @@ struct Trial {
 class KernelCheck {
  public:
   KernelCheck(const v1::BuildUnit& unit, const v1::BuiltObject& built, uint64_t seed)
-      : unit_(unit), built_(built), seed_(seed) {}
+      : unit_(unit), built_(&built), seed_(seed) {}
+  KernelCheck(const v1::BuildUnit& unit, const RunKernel& run, uint64_t seed) : unit_(unit), run_(&run), seed_(seed) {}
 
   absl::Status run();
   std::vector<v1::VerifiedStep> steps() const { return steps_; }
@@ -54,6 +55,7 @@ class KernelCheck {
   absl::Status checkNormalized(mlir::func::FuncOp func);
   absl::Status checkBuffers(mlir::func::FuncOp func);
   absl::Status checkNative();
+  absl::Status checkRuns();
   /// Runs a built unit. Returns a description of the results' differences, the worst first; empty if all are within
   /// bounds.
   absl::StatusOr<std::string> differenceOf(const v1::BuiltObject& built, v1::VerifiedStep* report) const;
@@ -64,7 +66,8 @@ class KernelCheck {
   absl::Status failed(const std::string& step, const std::string& text) const;
 
   const v1::BuildUnit& unit_;
-  const v1::BuiltObject& built_;
+  const v1::BuiltObject* const built_ = nullptr;  ///< null: the kernel is what `run_` runs
+  const RunKernel* const run_ = nullptr;
   uint64_t seed_;
   int over_ = -1;  ///< the argument that the result may overwrite
   std::vector<Trial> trials_;
@@ -276,9 +279,29 @@ absl::Status KernelCheck::checkNative() {
     return absl::OkStatus();
   }
   v1::VerifiedStep step = stepNamed("kernel");
-  absl::StatusOr<std::string> difference = differenceOf(built_, &step);
+  absl::StatusOr<std::string> difference = differenceOf(*built_, &step);
   if (!difference.ok()) return failed("kernel", std::string(difference.status().message()));
   if (!difference->empty()) return failed("kernel", absl::StrCat(*difference, blame()));
+  steps_.push_back(step);
+  return absl::OkStatus();
+}
+
+absl::Status KernelCheck::checkRuns() {
+  v1::VerifiedStep step = stepNamed("kernel");
+  for (const Trial& trial : trials_) {
+    std::vector<std::string> arguments;
+    std::vector<int64_t> sizes;
+    for (const Array& argument : trial.arguments) arguments.push_back(interpreter::toBytes(argument));
+    for (const Array& result : trial.results)
+      sizes.push_back(result.elements() * interpreter::elementBytes(result.storage->element));
+    const absl::StatusOr<std::vector<std::string>> bytes = (*run_)(arguments, sizes);
+    if (!bytes.ok()) return failed("kernel", std::string(bytes.status().message()));
+    std::vector<Array> found;
+    for (size_t r = 0; r < trial.results.size(); ++r)
+      found.push_back(interpreter::fromBytes(trial.results[r].storage->element, trial.results[r].shape, bytes->at(r)));
+    const std::string text = compareAll(trial, found, &step);
+    if (!text.empty()) return failed("kernel", text);
+  }
   steps_.push_back(step);
   return absl::OkStatus();
 }
@@ -302,7 +325,7 @@ absl::Status KernelCheck::run() {
   TESSERA_RETURN_IF_ERROR(checkNormalized(func));
   TESSERA_RETURN_IF_ERROR(codegen::bufferizeWorkload(func));
   TESSERA_RETURN_IF_ERROR(checkBuffers(func));
-  return checkNative();
+  return built_ != nullptr ? checkNative() : checkRuns();
 }
 
 }  // namespace
@@ -310,6 +333,13 @@ absl::Status KernelCheck::run() {
 absl::StatusOr<std::vector<v1::VerifiedStep>> checkKernel(const v1::BuildUnit& unit, const v1::BuiltObject& built,
                                                           uint64_t seed) {
   KernelCheck check(unit, built, seed);
+  TESSERA_RETURN_IF_ERROR(check.run());
+  return check.steps();
+}
+
+absl::StatusOr<std::vector<v1::VerifiedStep>> checkKernel(const v1::BuildUnit& unit, const RunKernel& run,
+                                                          uint64_t seed) {
+  KernelCheck check(unit, run, seed);
   TESSERA_RETURN_IF_ERROR(check.run());
   return check.steps();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +16,14 @@ namespace tessera::compiler::verification {
 /// is right without slices, and with plain loops. Steps that cannot be interpreted within the budget, or run on this
 /// host, are skipped and reported as such.
 absl::StatusOr<std::vector<v1::VerifiedStep>> checkKernel(const v1::BuildUnit& unit, const v1::BuiltObject& built,
+                                                          uint64_t seed = 1);
+
+/// Runs a kernel on the bytes of its arguments; returns the bytes of its results, which have these sizes.
+using RunKernel = std::function<absl::StatusOr<std::vector<std::string>>(const std::vector<std::string>& arguments,
+                                                                         const std::vector<int64_t>& result_bytes)>;
+
+/// The same for a kernel that is no machine code.
+absl::StatusOr<std::vector<v1::VerifiedStep>> checkKernel(const v1::BuildUnit& unit, const RunKernel& run,
                                                           uint64_t seed = 1);
 
 }  // namespace tessera::compiler::verification

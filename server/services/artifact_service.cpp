@@ -1,5 +1,6 @@
 #include "server/services/artifact_service.h"
 
+#include "absl/strings/str_cat.h"
 #include "compiler/target/host.h"
 #include "proto/support/status_macros.h"
 #include "server/request_checks.h"
@@ -46,7 +47,16 @@ grpc::ServerUnaryReactor* ArtifactService::CheckArtifact(grpc::CallbackServerCon
         TESSERA_RETURN_IF_ERROR(checkText("host.triple", request->host().triple(), Limits::kMaxNameLength, false));
         return store_.read([&](storage::Reader& reader) -> absl::Status {
           TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, artifactOf(reader, caller, request->id()));
-          const std::vector<v1::Failure> problems = compiler::hostProblems(artifact.manifest().code(), request->host());
+          std::vector<v1::Failure> problems;
+          if (artifact.manifest().simulated()) {
+            v1::Failure& failure = problems.emplace_back();
+            failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
+            failure.set_message(absl::StrCat("the artifact is a program for the described chip ",
+                                             artifact.manifest().target_name(), ", which no host runs"));
+            failure.set_fix("`tessera run FILE` simulates it");
+          } else {
+            problems = compiler::hostProblems(artifact.manifest().code(), request->host());
+          }
           response->set_compatible(problems.empty());
           response->mutable_problems()->Assign(problems.begin(), problems.end());
           return absl::OkStatus();

@@ -48,15 +48,33 @@ std::vector<BlobIntake::Sent> sentWith(const v1::CreateJobRequest& request) {
   return sent;
 }
 
-/// Analyses accept any chip; compilations only chips with code generation.
+/// Analyses accept any chip; compilations only chips of served families.
 absl::Status checkCoded(const std::string& field, const v1::Target& target) {
-  absl::Status status = compiler::codeIsGeneratedFor(target);
+  absl::Status status = compiler::modelsCompileFor(target);
   if (status.ok()) {
     return status;
   }
   v1::Failure failure = failureOf(status);
   failure.set_attribute(absl::StrCat(field, ".", failure.attribute()));
   failure.set_message(absl::StrCat(failure.attribute(), ": ", failure.message()));
+  return failureStatus(failure);
+}
+
+/// Tuning measures on workers, which run no programs for described chips.
+absl::Status checkMeasured(const std::string& field, const v1::Target& target) {
+  TESSERA_RETURN_IF_ERROR(checkCoded(field, target));
+  if (!compiler::isSimulated(target)) {
+    return absl::OkStatus();
+  }
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  failure.set_message(absl::StrCat(field, ": target ", target.name(),
+                                   " is a described chip, on which no worker measures; its schedules are chosen by "
+                                   "simulated time when a model is compiled"));
+  failure.set_attribute(field);
+  failure.set_found(target.name());
+  failure.set_accepted("a target of a processor, which `tessera targets` lists");
+  failure.set_fix("compile the model with `tessera compile`; `tessera run` reports the simulated time");
   return failureStatus(failure);
 }
 
@@ -121,7 +139,7 @@ absl::StatusOr<JobService::Submission> JobService::prepare(const v1::CreateJobRe
     TESSERA_ASSIGN_OR_RETURN(target, targets_.resolve(project, request.analyze().compile().target()));
   } else if (request.has_tune()) {
     TESSERA_ASSIGN_OR_RETURN(target, targets_.resolve(project, request.tune().compile().target()));
-    TESSERA_RETURN_IF_ERROR(checkCoded("tune.compile.target", *target));
+    TESSERA_RETURN_IF_ERROR(checkMeasured("tune.compile.target", *target));
   }
   const std::vector<BlobIntake::Sent> sent = sentWith(request);
   std::function<absl::Status()> store_files;

@@ -22,7 +22,9 @@ absl::Status addRun(Step& step, const v1::Action& action, const Spec& run, v1::T
       *spec.add_inputs() = input.blob();
     }
   }
-  return addTask(step, action, std::move(spec), "", &artifact.manifest().code()).status();
+  // Every worker can simulate.
+  const v1::CodeForm* const needs = artifact.manifest().simulated() ? nullptr : &artifact.manifest().code();
+  return addTask(step, action, std::move(spec), "", needs).status();
 }
 
 }  // namespace

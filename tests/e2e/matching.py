@@ -7,8 +7,9 @@ from checks import check, check_equal
 TOLERANCE = 1e-4  # of the output's largest magnitude
 
 
-def matches(service, oracle, spec, batch, timeout=300, target="host", arguments=(), flags=()):
-    """All outputs of the model at this batch are within TOLERANCE of ONNX Runtime's. `arguments` are those of run,
+def matches(service, oracle, spec, batch, timeout=300, target="host", arguments=(), flags=(),
+            tolerance=TOLERANCE):
+    """All outputs of the model at this batch are within `tolerance` of ONNX Runtime's. `arguments` are those of run,
     `flags` those of compile."""
     arrays = model_inputs(spec, batch)
     session = oracle.load(model_path(spec))
@@ -20,5 +21,5 @@ def matches(service, oracle, spec, batch, timeout=300, target="host", arguments=
     check_equal(sorted(outputs), sorted(expected), "outputs")
     for name, wanted in expected.items():
         absolute, relative = difference(outputs[name], wanted)
-        print(f"   {spec} batch {batch} for {target_name(target)} {name}: max error {absolute:.3g}, relative {relative:.3g}, tolerance {TOLERANCE:g}")
-        check(relative <= TOLERANCE, f"{name} is off by {relative:.3g} of its largest magnitude, tolerance {TOLERANCE:g}")
+        print(f"   {spec} batch {batch} for {target_name(target)} {name}: max error {absolute:.3g}, relative {relative:.3g}, tolerance {tolerance:g}")
+        check(relative <= tolerance, f"{name} is off by {relative:.3g} of its largest magnitude, tolerance {tolerance:g}")

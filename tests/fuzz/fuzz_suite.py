@@ -24,7 +24,7 @@ INPUT_TIMEOUT_S = 20
 TARGETS = {
     "import": (16384, ["/usr/share/libonnx-testdata/data/node"]),
     "expression": (4096, []),
-    "target": (4096, [ROOT / "compiler" / "target" / "builtin"]),
+    "target": (8192, [ROOT / "compiler" / "target" / "builtin"]),
     "storage_filter": (4096, []),
     "artifact": (4096, []),
     "web_request": (4096, []),

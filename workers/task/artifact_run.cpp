@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/messages/element_size.h"
 #include "proto/messages/failure.h"
 #include "proto/messages/tensor_text.h"
@@ -43,25 +41,6 @@ absl::Status readFile(const std::string& path, void* data, int64_t bytes) {
     if (got < 0) return ioFailure("cannot read " + path, errno);
     if (got == 0) return failureStatus(Failure::INTERNAL, absl::StrCat(path, " ends after ", done, " bytes"));
     done += got;
-  }
-  return absl::OkStatus();
-}
-
-// Rejects duplicate names and names that the artifact lacks.
-absl::Status checkNames(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
-                        const std::vector<v1::TensorSpec>& accepted) {
-  std::set<std::string> known;
-  for (const v1::TensorSpec& spec : accepted) known.insert(spec.name());
-  std::set<std::string> seen;
-  for (const v1::TensorValue& value : given) {
-    const std::string& name = value.spec().name();
-    if (!known.contains(name)) {
-      return tensorFailure(name, absl::StrCat("the artifact has no input '", name, "'"), absl::StrCat("'", name, "'"),
-                           absl::StrCat("one of '", absl::StrJoin(known, "', '"), "'"));
-    }
-    if (!seen.insert(name).second) {
-      return tensorFailure(name, absl::StrCat("input '", name, "' is given twice"), "two values", "one value");
-    }
   }
   return absl::OkStatus();
 }

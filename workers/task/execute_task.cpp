@@ -3,6 +3,7 @@
 #include "proto/support/status_macros.h"
 #include "workers/output_names.h"
 #include "workers/task/artifact_run.h"
+#include "workers/task/simulated_task.h"
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
@@ -15,6 +16,8 @@ constexpr size_t kInlineBytes = 1 << 20;
 
 absl::StatusOr<v1::TaskResult> runExecuteTask(const TaskContext& task) {
   const v1::ExecuteSpec& spec = task.spec().execute();
+  TESSERA_ASSIGN_OR_RETURN(const std::string path, task.input(spec.artifact_id()));
+  if (isSimulated(path)) return executeSimulated(task, path, spec);
   TESSERA_ASSIGN_OR_RETURN(auto run, ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {}));
   const auto& outputs = run->outputs();
   std::vector<FileDescriptor> files(outputs.size());  // only of large outputs

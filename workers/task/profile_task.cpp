@@ -6,6 +6,7 @@
 #include "proto/messages/failure.h"
 #include "proto/support/status_macros.h"
 #include "workers/task/artifact_run.h"
+#include "workers/task/simulated_task.h"
 #include "workers/task/task_kinds.h"
 
 namespace tessera::worker {
@@ -85,6 +86,8 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
   const v1::ProfileSpec& spec = task.spec().profile();
   TESSERA_ASSIGN_OR_RETURN(const auto warmup, runsOf("warmup", spec.warmup(), kDefaultWarmup));
   TESSERA_ASSIGN_OR_RETURN(const auto repeat, runsOf("repeat", spec.repeat(), kDefaultRepeat));
+  TESSERA_ASSIGN_OR_RETURN(const std::string path, task.input(spec.artifact_id()));
+  if (isSimulated(path)) return profileSimulated(task, path, spec);
   TESSERA_ASSIGN_OR_RETURN(
       auto run, ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {true, spec.seed()}));
 

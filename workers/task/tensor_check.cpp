@@ -1,8 +1,10 @@
 #include "workers/task/tensor_check.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/messages/failure.h"
 #include "proto/messages/tensor_text.h"
 #include "proto/support/status_macros.h"
@@ -46,6 +48,24 @@ absl::Status checkTensor(const v1::TensorValue& given, const v1::TensorSpec& acc
   if (bytes != accepted_bytes) {
     return tensorFailure(accepted.name(), absl::StrCat("input '", accepted.name(), "' has another length"),
                          absl::StrCat(bytes, " bytes"), absl::StrCat(accepted_bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status checkNames(const google::protobuf::RepeatedPtrField<v1::TensorValue>& given,
+                        const std::vector<v1::TensorSpec>& accepted) {
+  std::set<std::string> known;
+  for (const v1::TensorSpec& spec : accepted) known.insert(spec.name());
+  std::set<std::string> seen;
+  for (const v1::TensorValue& value : given) {
+    const std::string& name = value.spec().name();
+    if (!known.contains(name)) {
+      return tensorFailure(name, absl::StrCat("the artifact has no input '", name, "'"), absl::StrCat("'", name, "'"),
+                           absl::StrCat("one of '", absl::StrJoin(known, "', '"), "'"));
+    }
+    if (!seen.insert(name).second) {
+      return tensorFailure(name, absl::StrCat("input '", name, "' is given twice"), "two values", "one value");
+    }
   }
   return absl::OkStatus();
 }

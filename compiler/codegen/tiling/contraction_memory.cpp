@@ -5,7 +5,7 @@
 #include "compiler/codegen/tiling/contraction_roles.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/nested_blocks.h"
-#include "compiler/target/load_balance.h"
+#include "compiler/cost/load_balance.h"
 
 namespace tessera::compiler::codegen {
 namespace {

@@ -6,7 +6,7 @@
 #include "compiler/codegen/tiling/body_analysis.h"
 #include "compiler/codegen/tiling/loop_order.h"
 #include "compiler/codegen/tiling/micro_kernel.h"
-#include "compiler/target/load_balance.h"
+#include "compiler/cost/load_balance.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace tessera::compiler::codegen {

@@ -17,7 +17,9 @@ struct LayoutReport {
 };
 
 /// Assigns a layout to every activation: NCHW, NHWC, or NCHWc with c from the target's vectors (blocks that divide a
-/// group where whole vectors do not; C0 of a matrix unit, filled up, on accelerators that have one).
+/// group where whole vectors do not; C0 of a matrix instruction, filled up, for chips that have one: see
+/// Chip::matrixChannels()). The simulator's copies gather blocks from any layout, so pipelines for simulated chips
+/// leave this pass out.
 ///
 /// The layouts are the cheapest by LayoutCost. Convolutions, pools and depthwise convolutions are anchors: each
 /// layout has a cost there. Elementwise operations, padding, reductions, concatenations and slices work in any layout

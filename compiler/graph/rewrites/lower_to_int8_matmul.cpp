@@ -428,7 +428,8 @@ bool fills(GenericOp op, const TileProduct& tile) {
 
 }  // namespace
 
-int lowerToInt8Matmul(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights) {
+int lowerToInt8Matmul(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights,
+                      llvm::ArrayRef<CodeFacts::ByteFactors> blocks) {
   llvm::SmallVector<GenericOp> products;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>()) {
     if (!isMultiplyAccumulate(op) || !writesEachOnce(op)) continue;
@@ -441,6 +442,7 @@ int lowerToInt8Matmul(mlir::func::FuncOp main, const Chip& chip, const std::vect
   for (const DotProduct& each : chip.dotProducts())
     // The signs that the chip's instructions take, best first.
     if (each.bits == 8) signs.push_back({each.first_signed, each.second_signed});
+  for (const CodeFacts::ByteFactors& each : blocks) signs.push_back({each.first_signed, each.second_signed});
   const bool any = chip.multipliesPairs();  // supports any signs, in two halves
   if (any) signs.push_back({.first = false, .second = true});
   int count = 0;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "compiler/graph/code_facts.h"
 #include "compiler/ir/imported_model.h"
 #include "compiler/target/chip.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,7 +21,9 @@ namespace tessera::compiler {
 /// same.
 /// Unchanged: convolutions whose weights have zero points (their sums of x are windows), and zero points that vary
 /// along a sum or that are unknown where an operand is padded.
-/// `weights` are the model's, or null if all constants are in the module. Returns the number of products.
-int lowerToInt8Matmul(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights);
+/// `weights` are the model's, or null if all constants are in the module. `blocks` are the signs that instructions for
+/// blocks take in addition to the chip's vector instructions. Returns the number of products.
+int lowerToInt8Matmul(mlir::func::FuncOp main, const Chip& chip, const std::vector<Weight>* weights,
+                      llvm::ArrayRef<CodeFacts::ByteFactors> blocks = {});
 
 }  // namespace tessera::compiler

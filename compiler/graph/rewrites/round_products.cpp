@@ -20,20 +20,24 @@ using mlir::RankedTensorType;
 using mlir::Value;
 using mlir::linalg::GenericOp;
 
-bool isRoundable(GenericOp op) {
+bool isRoundable(GenericOp op, const ProductRounding& rounding) {
   if (!isMultiplyAccumulate(op) || op.getNumReductionLoops() == 0 || !op.hasPureTensorSemantics()) return false;
   auto isSingle = [](Value value) {
     auto type = mlir::dyn_cast<RankedTensorType>(value.getType());
     return type && type.getElementType().isF32();
   };
   if (!llvm::all_of(op->getOperands(), isSingle)) return false;
-  return isKnownAtCompileTime(op.getDpsInputs()[0]) != isKnownAtCompileTime(op.getDpsInputs()[1]) &&
-         !isChannelwiseWindow(op);
+  const bool known[] = {isKnownAtCompileTime(op.getDpsInputs()[0]), isKnownAtCompileTime(op.getDpsInputs()[1])};
+  const bool one = known[0] != known[1], none = !known[0] && !known[1];
+  return (one || (none && rounding.activations)) && !isChannelwiseWindow(op);
 }
 
 class Rounder {
  public:
-  explicit Rounder(mlir::func::FuncOp main) : builder_(main.getContext()) {}
+  Rounder(mlir::func::FuncOp main, const ProductRounding& rounding)
+      : builder_(main.getContext()),
+        half_(rounding.to == v1::DATA_TYPE_F16 ? mlir::Type(builder_.getF16Type())
+                                               : mlir::Type(builder_.getBF16Type())) {}
 
   void round(GenericOp op) {
     llvm::SmallVector<Value> inputs;
@@ -51,7 +55,7 @@ class Rounder {
     op.erase();
   }
 
-  /// Other readers of a rounded activation read the stored bf16 value, each through its own conversion: a shared
+  /// Other readers of a rounded activation read the stored value of 16 bits, each through its own conversion: a shared
   /// conversion would be a copy.
   void shareRounded() {
     for (auto& [value, half] : activations_) {
@@ -70,15 +74,15 @@ class Rounder {
   }
 
  private:
-  /// Returns `value` in bf16, rounded by its producer, before data movement.
+  /// Returns `value` in 16 bits, rounded by its producer, before data movement.
   Value rounded(Value value) {
     if (Value known = rounded_.lookup(value)) return known;
     Value result = moved(value);
     if (!result) {
       builder_.setInsertionPointAfterValue(value);
-      result = mapElements(builder_, value.getLoc(), value, builder_.getBF16Type(),
-                           [](OpBuilder& b, mlir::Location at, Value element) -> Value {
-                             return arith::TruncFOp::create(b, at, b.getBF16Type(), element);
+      result = mapElements(builder_, value.getLoc(), value, half_,
+                           [this](OpBuilder& b, mlir::Location at, Value element) -> Value {
+                             return arith::TruncFOp::create(b, at, half_, element);
                            });
       if (value.getDefiningOp() && !isKnownAtCompileTime(value)) activations_.emplace_back(value, result);
     }
@@ -97,7 +101,7 @@ class Rounder {
       Value source = rounded(op->getOperand(0));
       builder_.setInsertionPoint(op);
       auto type = mlir::cast<RankedTensorType>(value.getType());
-      Value empty = tensor::EmptyOp::create(builder_, op->getLoc(), type.getShape(), builder_.getBF16Type());
+      Value empty = tensor::EmptyOp::create(builder_, op->getLoc(), type.getShape(), half_);
       auto transpose = mlir::cast<GenericOp>(op);
       return GenericOp::create(builder_, op->getLoc(), empty.getType(), source, empty, transpose.getIndexingMapsArray(),
                                transpose.getIteratorTypesArray(),
@@ -113,29 +117,29 @@ class Rounder {
     mlir::Operation* copy = builder_.clone(*op);
     copy->setOperand(0, source);
     auto type = mlir::cast<RankedTensorType>(value.getType());
-    copy->getResult(0).setType(type.clone(builder_.getBF16Type()));
+    copy->getResult(0).setType(type.clone(half_));
     if (pad) {
       auto padded = mlir::cast<tensor::PadOp>(copy);
       builder_.setInsertionPoint(padded);
-      Value zero =
-          arith::ConstantOp::create(builder_, op->getLoc(), builder_.getFloatAttr(builder_.getBF16Type(), 0.0));
+      Value zero = arith::ConstantOp::create(builder_, op->getLoc(), builder_.getFloatAttr(half_, 0.0));
       padded.getRegion().front().getTerminator()->setOperand(0, zero);
     }
     return copy->getResult(0);
   }
 
   OpBuilder builder_;
+  mlir::Type half_;  ///< the type of rounded elements
   llvm::DenseMap<Value, Value> rounded_;
   llvm::SmallVector<std::pair<Value, Value>> activations_;  ///< values computed by the model, and their rounded forms
 };
 
 }  // namespace
 
-int roundProducts(mlir::func::FuncOp main) {
+int roundProducts(mlir::func::FuncOp main, const ProductRounding& rounding) {
   llvm::SmallVector<GenericOp> products;
   for (GenericOp op : main.getBody().front().getOps<GenericOp>())
-    if (isRoundable(op)) products.push_back(op);
-  Rounder rounder(main);
+    if (isRoundable(op, rounding)) products.push_back(op);
+  Rounder rounder(main, rounding);
   for (GenericOp op : products) rounder.round(op);
   rounder.shareRounded();
   return static_cast<int>(products.size());

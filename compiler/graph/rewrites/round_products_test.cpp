@@ -103,6 +103,27 @@ TEST_F(RoundProductsTest, WhatIsLostIsMeasured) {
   EXPECT_LT(*measured.lost(), 1.0 / 64);
 }
 
+// Code that runs products on blocks of f16: also products of two activations are rounded, and no pass lays out operands
+// for vector registers.
+TEST_F(RoundProductsTest, BlocksOfF16RoundAllProducts) {
+  target_ = *findBuiltinTarget("ascend-910-like");
+  options_.round_products = false;
+  options_.code = {.register_tiles = false, .slices = false, .prepares_weights = false, .factors = v1::DATA_TYPE_F16};
+  options_.fusion_policy = fusion::FusionPolicy::kNever;
+  ModelBuilder b(context_);
+  Value x = b.input({1, 8, 9, 7});
+  Value y = b.relu(b.depthwise(b.conv(x, 24, {.kernel = 3, .stride = 2, .pad = 1}), {.kernel = 3, .pad = 1}));
+  Value rows = b.matmul(b.input({6, 24}), b.weight({24, 16}));
+  PlannedGraph planned = check(b.finish({y, b.matmul(b.softmax(b.matmul(rows, rows, true)), rows)}));
+  EXPECT_EQ(count(planned, "round-products"), 4);
+  for (const char* pass : {"assign-layouts", "pack-matmuls", "interleave-products", "winograd", "split-sums"})
+    EXPECT_EQ(count(planned, pass), 0) << pass;
+  int halves = 0;
+  for (const PlannedGraph::PlacedWeight& weight : planned.weights)
+    halves += weight.weight.spec.dtype() == v1::DATA_TYPE_F16;
+  EXPECT_EQ(halves, 2) << "the depthwise window stays in f32";
+}
+
 TEST_F(RoundProductsTest, NothingIsRoundedUnlessAskedFor) {
   options_.round_products = false;
   ModelBuilder b(context_);

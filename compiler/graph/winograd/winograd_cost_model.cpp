@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/cost/load_balance.h"
 #include "compiler/fusion/ceil_div.h"
-#include "compiler/target/load_balance.h"
 
 namespace tessera::compiler {
 double WinogradCostModel::arithmeticUs(double operations) const {

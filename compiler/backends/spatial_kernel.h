@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tessera/v1/plan.pb.h"
+#include "tessera/v1/spatial.pb.h"
+
+namespace tessera::compiler::spatial {
+
+/// The workload of a unit as loop nests over buffers, without a schedule: operands first, then temporaries. Every
+/// tensor operation becomes one nest; views become offsets and strides. Deterministic. Errors: UNSUPPORTED_OPERATOR
+/// naming the operation that no nest expresses; INTERNAL if the workload's IR is malformed.
+absl::StatusOr<v1::SpatialKernel> kernelOf(const v1::BuildUnit& unit);
+
+}  // namespace tessera::compiler::spatial

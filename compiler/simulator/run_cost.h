@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compiler/simulator/program.h"
+#include "compiler/simulator/timeline.h"
+#include "compiler/simulator/vector_plan.h"
+#include "tessera/v1/spatial.pb.h"
+#include "tessera/v1/target.pb.h"
+
+namespace tessera::compiler::simulator {
+
+/// Sums the costs of a kernel's nests, which run one after another.
+class RunCost {
+ public:
+  explicit RunCost(const v1::Target& target);
+
+  /// Bytes of all buffers, in the outermost memory.
+  void occupy(int64_t bytes);
+  void add(const std::string& nest, const Program& program, const Timeline& timeline);
+  void add(const std::string& nest, const std::string& unit, const VectorCost& cost);
+  void addNothing(const std::string& nest);
+  v1::SimulatedRun take();
+
+ private:
+  struct Used {
+    double busy_cycles = 0, operations = 0;
+    double peak = 0;  ///< operations per cycle of all instances
+  };
+  v1::SimulatedRun::Level& level(const std::string& name);
+
+  const v1::Target& target_;
+  v1::SimulatedRun run_;
+  std::map<std::string, Used> units_;
+};
+
+}  // namespace tessera::compiler::simulator
