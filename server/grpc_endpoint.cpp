@@ -18,6 +18,7 @@
 #include "server/services/job_service.h"
 #include "server/services/operator_service.h"
 #include "server/services/record_service.h"
+#include "server/services/server_service.h"
 #include "server/services/signing_service.h"
 #include "server/services/target_service.h"
 #include "server/services/versions_service.h"
@@ -49,6 +50,7 @@ struct GrpcEndpoint::Services {
         records(backend.store, gate, backend.control),
         operators(backend.operators, gate, backend.control),
         signing(backend.signing_key, backend.store, gate, backend.control),
+        servers(backend.registry, gate, backend.control),
         workers(backend.scheduler, backend.blobs, backend.operators, gate, backend.control, backend.limits),
         fleet(backend.scheduler, backend.store, gate, backend.control),
         admin(backend.tokens, backend.quotas, backend.collector, backend.policy, backend.store, gate, backend.blob_io) {
@@ -64,6 +66,7 @@ struct GrpcEndpoint::Services {
   RecordService records;
   OperatorService operators;
   SigningService signing;
+  ServerService servers;
   WorkerService workers;
   FleetService fleet;
   AdminService admin;
@@ -119,6 +122,7 @@ absl::Status GrpcEndpoint::open(std::vector<Address>& addresses) {
       {&services_->records, v1::RecordService::service_full_name()},
       {&services_->operators, v1::OperatorService::service_full_name()},
       {&services_->signing, v1::SigningService::service_full_name()},
+      {&services_->servers, v1::ServerService::service_full_name()},
       {&services_->fleet, v1::FleetService::service_full_name()},
       {&services_->admin, v1::AdminService::service_full_name()}};
   if (whom_ == For::kWorkersAndOperator) {

@@ -20,6 +20,7 @@
 #include "server/retention/collector.h"
 #include "server/target_catalog.h"
 #include "storage/blob_store.h"
+#include "storage/server_registry.h"
 #include "storage/store.h"
 
 namespace tessera::server {
@@ -42,6 +43,7 @@ struct Backend {
   const v1::RetentionPolicy& policy;
   Metrics* metrics;  ///< null: calls are not counted
   const SigningKey& signing_key;
+  storage::ServerRegistry& registry;
   std::shared_ptr<ConcurrencyLimiter> connections;  ///< shared by all endpoints; Unix sockets are not counted
 };
 

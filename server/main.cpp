@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -14,7 +15,10 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -22,6 +26,7 @@
 #include "proto/support/log_format.h"
 #include "proto/support/parent_exit.h"
 #include "proto/support/private_folder.h"
+#include "proto/support/read_file.h"
 #include "proto/support/server_exit.h"
 #include "proto/support/status_macros.h"
 #include "proto/support/worker_exit.h"
@@ -35,6 +40,7 @@
 #include "storage/file_lock.h"
 #include "storage/open_objects.h"
 #include "storage/postgres_store.h"
+#include "storage/server_registry.h"
 #include "storage/sqlite_store.h"
 
 namespace {
@@ -166,7 +172,7 @@ absl::StatusOr<std::unique_ptr<storage::BlobStore>> openBlobs(const Flags& flags
     TESSERA_ASSIGN_OR_RETURN(auto objects, storage::openObjects(flags.blobs, !place.empty()));
     spdlog::info("blobs are in {}", objects->placeOf(""));
     return storage::openCachedBlobStore(folder, std::move(objects),
-                                        {options, static_cast<int64_t>(flags.blob_cache_bytes)});
+                                        {options, static_cast<int64_t>(flags.blob_cache_bytes), flags.bind_blobs});
   }
   if (!place.empty()) {
     return absl::FailedPreconditionError(
@@ -175,8 +181,51 @@ absl::StatusOr<std::unique_ptr<storage::BlobStore>> openBlobs(const Flags& flags
   return storage::openBlobStore(folder, options);
 }
 
+/// This machine and the data folder, which one process at a time uses.
+std::string homeOf(const fs::path& data) {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return absl::StrCat(host.data(), ":", fs::absolute(data).string());
+}
+
+/// The server's name among those on its database: a random one, which the data folder keeps.
+absl::StatusOr<std::string> serverNameOf(const fs::path& data) {
+  const fs::path file = data / "server.name";
+  if (auto name = readFile(file.string()); name.ok() && !name->empty()) {
+    return std::string(absl::StripAsciiWhitespace(*name));
+  }
+  std::string name = absl::StrCat("s", absl::BytesToHexString(RandomIds().secret()).substr(0, 8));
+  TESSERA_RETURN_IF_ERROR(announce(file, name));
+  return name;
+}
+
+/// The key that signs artifacts. Servers that share a database use one key, which the database holds; the first of them
+/// brings that of its data folder.
+absl::StatusOr<SigningKey> signingKey(const fs::path& data, storage::ServerRegistry& registry) {
+  constexpr const char* kName = "signing_key";
+  const std::string file = (data / "signing.key").string();
+  if (!registry.isShared()) {
+    return SigningKey::open(file);
+  }
+  if (const auto shared = registry.value(kName); !absl::IsNotFound(shared.status())) {
+    TESSERA_RETURN_IF_ERROR(shared.status());
+    return SigningKey::parse(*shared);
+  }
+  TESSERA_ASSIGN_OR_RETURN(const SigningKey own, fs::exists(file) ? SigningKey::open(file) : SigningKey::ephemeral());
+  TESSERA_ASSIGN_OR_RETURN(const std::string pem, own.pem());
+  TESSERA_ASSIGN_OR_RETURN(const std::string shared, registry.valueOrInsert(kName, pem));
+  return SigningKey::parse(shared);
+}
+
+absl::StatusOr<std::unique_ptr<storage::ServerRegistry>> openRegistry(const Flags& flags) {
+  if (flags.store.empty()) {
+    return storage::openLocalServerRegistry();
+  }
+  return storage::openPostgresServerRegistry(flags.store);
+}
+
 /// `exit_code`: of main, if this fails.
-absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) {
+absl::Status serve(Flags flags, const sigset_t& signals, int& exit_code) {
   exit_code = kServerUsage;
   TESSERA_ASSIGN_OR_RETURN(ServerOptions options, serverOptions(flags));
   TESSERA_RETURN_IF_ERROR(checkWorkerBinary(flags));
@@ -196,7 +245,14 @@ absl::Status serve(const Flags& flags, const sigset_t& signals, int& exit_code) 
   }
   TESSERA_ASSIGN_OR_RETURN(const auto store, std::move(opened));
   // After the store, whose lock excludes a second process: otherwise two could each write their own key.
-  TESSERA_ASSIGN_OR_RETURN(options.signing_key, SigningKey::open((data / "signing.key").string()));
+  TESSERA_ASSIGN_OR_RETURN(const auto registry, openRegistry(flags));
+  TESSERA_ASSIGN_OR_RETURN(options.signing_key, signingKey(data, *registry));
+  if (registry->isShared() && flags.server_name.empty()) {
+    TESSERA_ASSIGN_OR_RETURN(flags.server_name, serverNameOf(data));
+  }
+  options.name = flags.server_name;
+  options.registry = registry.get();
+  options.home = homeOf(data);
   storage::BlobStoreOptions blob_options;
   blob_options.max_total_bytes = static_cast<int64_t>(flags.blob_quota_bytes);
   blob_options.reserve_bytes = static_cast<int64_t>(flags.disk_reserve_bytes);

@@ -6,14 +6,18 @@
 
 #include "absl/status/statusor.h"
 #include "storage/operator_list.h"
+#include "storage/server_registry.h"
 #include "tessera/v1/worker_service.pb.h"
 
 namespace tessera::server {
 
 /// Operators that the compiler imports, as the workers announce them, since tesserad does not link the compiler. The
-/// newest table is kept in memory, also after its worker has left. Thread-safe.
+/// newest table is kept in memory, also after its worker has left, and by the registry, for servers at which no worker
+/// has registered. Thread-safe.
 class OperatorCatalog {
  public:
+  explicit OperatorCatalog(storage::ServerRegistry& registry) : registry_(registry) {}
+
   /// Takes the table of an accepted registration; no effect if it has none.
   absl::Status announce(const v1::RegisterWorkerRequest& request);
 
@@ -21,6 +25,9 @@ class OperatorCatalog {
   absl::StatusOr<v1::ListOperatorsResponse> list(const storage::ListQuery& query);
 
  private:
+  absl::Status take(const v1::ListOperatorsResponse& table, std::string bytes);
+
+  storage::ServerRegistry& registry_;
   std::mutex mutex_;  // guards the pointer and `announced_`; the list locks itself
   std::shared_ptr<storage::OperatorList> operators_;
   std::string

@@ -1,10 +1,16 @@
 #include "server/server.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -17,6 +23,7 @@
 #include "server/executor.h"
 #include "server/gateway/gateway.h"
 #include "server/grpc_endpoint.h"
+#include "server/membership.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/monitoring.h"
 #include "server/operator_catalog.h"
@@ -30,6 +37,10 @@ constexpr auto kSweepInterval = std::chrono::milliseconds(200);
 /// Interval between the starts of two passes over all blobs. A longer pass is followed by kScrubPause.
 constexpr auto kScrubInterval = std::chrono::hours(24);
 constexpr auto kScrubPause = std::chrono::minutes(1);
+/// How often a server looks whether periodic work for all servers is its own and due.
+constexpr auto kDutyLook = std::chrono::seconds(1);
+/// Interval between comparisons of this machine's clock with the database's.
+constexpr auto kOffsetInterval = std::chrono::minutes(1);
 
 /// Logs a line for each job that ended, and counts observations.
 class ObservationLog : public Observer {
@@ -69,6 +80,43 @@ Rules completed(Rules rules, const Quotas& quotas) {
   return rules;
 }
 
+/// This machine's time as the database's, so that all servers on it compare leases and deadlines by one clock.
+SystemClock clockOf(const std::shared_ptr<std::atomic<int64_t>>& offset_us) {
+  const auto micros = []<typename Source>(Source) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(Source::now().time_since_epoch()).count();
+  };
+  return {[micros, offset_us] { return micros(std::chrono::system_clock()) + *offset_us; },
+          [micros] { return micros(std::chrono::steady_clock()); }};
+}
+
+storage::ServerIdentity identityOf(const ServerOptions& options) {
+  storage::ServerIdentity self;
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  self.home = options.home;
+  self.instance = RandomIds().next("process");
+  self.server.set_id(options.name.empty() ? "main" : options.name);
+  self.server.set_host(host.data());
+  self.server.set_pid(getpid());
+  self.server.set_release(releaseVersion());
+  self.server.set_compiler_version(compilerVersion());
+  *self.server.mutable_start_time() =
+      google::protobuf::util::TimeUtil::MicrosecondsToTimestamp(SystemClock().nowMicros());
+  return self;
+}
+
+/// Periodic work that this server does if no other one does.
+std::set<std::string> dutiesOf(const ServerOptions& options) {
+  std::set<std::string> duties = {kSweeping};
+  if (options.collect_every.count() > 0) {
+    duties.insert(kRetention);
+  }
+  if (options.scrub_bytes_per_second > 0) {
+    duties.insert(kScrubbing);
+  }
+  return duties;
+}
+
 std::shared_ptr<grpc::ServerCredentials> credentialsOf(const std::optional<Tls>& tls) {
   if (!tls) {
     return grpc::InsecureServerCredentials();
@@ -85,9 +133,13 @@ std::shared_ptr<grpc::ServerCredentials> credentialsOf(const std::optional<Tls>&
 class GrpcServer : public Server {
  public:
   GrpcServer(storage::Store& store, storage::BlobStore& blobs, const ServerOptions& options,
-             std::unique_ptr<AuditLog> audit)
+             std::unique_ptr<AuditLog> audit, int64_t clock_offset_us)
       : store_(store),
         options_(options),
+        own_registry_(options.registry == nullptr ? storage::openLocalServerRegistry() : nullptr),
+        registry_(options.registry == nullptr ? *own_registry_ : *options.registry),
+        clock_offset_us_(std::make_shared<std::atomic<int64_t>>(clock_offset_us)),
+        clock_(clockOf(clock_offset_us_)),
         quotas_(clock_, options.quotas_file),
         audit_(std::move(audit)),
         control_(options.control_threads),
@@ -95,8 +147,10 @@ class GrpcServer : public Server {
         targets_(store),
         chronicle_(options.metrics),
         scheduler_(store, blobs, clock_, ids_, workflows_, completed(options.rules, quotas_)),
-        tokens_(store, clock_, ids_),
-        collector_(store, blobs, clock_),
+        tokens_(store, clock_, ids_, registry_.isShared()),
+        operators_(registry_),
+        collector_(store, blobs, clock_, [this] { return excludeOtherCollections(); }),
+        membership_(registry_, identityOf(options_), dutiesOf(options_), callbacks()),
         backend_{clock_,
                  store,
                  blobs,
@@ -113,6 +167,7 @@ class GrpcServer : public Server {
                  options_.policy,
                  options_.metrics,
                  *options_.signing_key,
+                 registry_,
                  std::make_shared<ConcurrencyLimiter>(options_.max_connections, options_.max_connections_of_one)},
         clients_(backend_, GrpcEndpoint::For::kClients, options.gate),
         worker_endpoint_(backend_, GrpcEndpoint::For::kWorkersAndOperator, withoutAnonymous(options.gate)),
@@ -128,7 +183,8 @@ class GrpcServer : public Server {
     TESSERA_RETURN_IF_ERROR(tokens_.load());
     worker_token_ = tokens_.issueForThisProcess(kLocalWorkers, v1::WORKER);
     operator_token_ = tokens_.issueForThisProcess("this machine's operator", v1::OPERATOR);
-    TESSERA_RETURN_IF_ERROR(scheduler_.recover(localWorkerPrefix(options_.name)));
+    TESSERA_RETURN_IF_ERROR(membership_.join());
+    TESSERA_RETURN_IF_ERROR(scheduler_.recover(localWorkerPrefix(options_.name), membership_.hasOthers()));
     TESSERA_RETURN_IF_ERROR(openEndpoint(clients_, {}, options_.listen, addresses_));
     std::vector<std::string> inside;
     TESSERA_RETURN_IF_ERROR(openEndpoint(worker_endpoint_, options_.private_listen, options_.worker_listen, inside));
@@ -136,6 +192,7 @@ class GrpcServer : public Server {
     worker_addresses_.assign(inside.begin() + 1, inside.end());
     TESSERA_RETURN_IF_ERROR(openWeb());
     TESSERA_RETURN_IF_ERROR(openMonitoring());
+    membership_.setAddress(addressForOthers());
     sweeper_ = std::thread([this] { sweepUntilStopped(); });
     if (options_.collect_every.count() > 0) {
       housekeeper_ = std::thread([this] { collectUntilStopped(); });
@@ -162,6 +219,7 @@ class GrpcServer : public Server {
     }
     clients_.leave();
     worker_endpoint_.leave();
+    membership_.drain();
   }
 
   absl::Status reopenAuditLog() override { return audit_ ? audit_->reopen() : absl::OkStatus(); }
@@ -170,7 +228,10 @@ class GrpcServer : public Server {
     bool any = false;
     const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
       TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, reader.leasedTasks());
-      any = !tasks.empty();
+      const std::string local = localWorkerPrefix(options_.name);
+      any = std::ranges::any_of(tasks, [&, others = membership_.hasOthers()](const v1::Task& task) {
+        return !others || task.worker_id().starts_with(local);
+      });
       return absl::OkStatus();
     });
     return status.ok() && any;
@@ -204,6 +265,7 @@ class GrpcServer : public Server {
         thread->join();
       }
     }
+    membership_.leave();
   }
 
  private:
@@ -276,6 +338,7 @@ class GrpcServer : public Server {
   }
 
   void sweepUntilStopped() {
+    auto next_offset = std::chrono::steady_clock::now() + kOffsetInterval;
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, kSweepInterval, [this] { return stopping_; })) {
       lock.unlock();
@@ -285,27 +348,83 @@ class GrpcServer : public Server {
       if (audit_) {
         audit_->flush();
       }
-      if (const absl::Status status = scheduler_.sweep(); !status.ok()) {
-        spdlog::error("sweep: {}", std::string(status.message()));
+      if (membership_.holds(kSweeping)) {
+        if (const absl::Status status = scheduler_.sweep(); !status.ok()) {
+          spdlog::error("sweep: {}", std::string(status.message()));
+        }
+      } else if (membership_.isCurrent()) {
+        scheduler_.skipSweep();
+      }
+      if (membership_.isCurrent() && std::chrono::steady_clock::now() >= next_offset) {
+        next_offset = std::chrono::steady_clock::now() + kOffsetInterval;
+        if (const auto offset_us = registry_.clockOffsetMicros(); offset_us.ok()) {
+          *clock_offset_us_ = *offset_us;
+        }
       }
       lock.lock();
     }
   }
 
-  void collectUntilStopped() {
+  /// Waits; false: the server stops.
+  bool wait(std::chrono::duration<double> time) {
     std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, options_.collect_every, [this] { return stopping_; })) {
-      lock.unlock();
-      if (const auto done = collector_.collect(options_.policy, /*dry_run=*/false); done.ok()) {
-        spdlog::info(
-            "collected {} jobs, {} artifacts, {} objects, {} records and {} blobs of {} bytes; kept {} of {} bytes",
-            done->jobs(), done->artifacts(), done->objects(), done->records(), done->blobs(), done->blob_bytes(),
-            done->kept_blobs(), done->kept_bytes());
-      } else if (!absl::IsAborted(done.status()) && !absl::IsCancelled(done.status())) {
-        spdlog::error("collection: {}", std::string(done.status().message()));
+    return !changed_.wait_for(lock, time, [this] { return stopping_; });
+  }
+
+  /// Waits until this server has the duty, and `interval` has passed since `last_us` and since the last run of any
+  /// server. False: the server stops.
+  bool waitForDuty(const char* duty, std::chrono::microseconds interval, int64_t last_us) {
+    const auto isDue = [&] {
+      const int64_t done_us = std::max(last_us, membership_.doneMicros(duty).value_or(last_us));
+      return membership_.holds(duty) && clock_.nowMicros() - done_us >= interval.count();
+    };
+    while (!isDue()) {
+      if (!wait(kDutyLook)) {
+        return false;
       }
-      lock.lock();
     }
+    return true;
+  }
+
+  /// Unfinished uploads to this server's own folder, which collections by other servers do not see.
+  void removeStaleUploads() {
+    if (const auto removed = backend_.blobs.removeStalePartials(); !removed.ok()) {
+      spdlog::error("unfinished uploads: {}", std::string(removed.status().message()));
+    }
+  }
+
+  void collectUntilStopped() {
+    if (!membership_.isShared()) {
+      while (wait(options_.collect_every)) {
+        collect();
+      }
+      return;
+    }
+    const std::jthread uploads([this] {
+      while (wait(options_.collect_every)) {
+        removeStaleUploads();
+      }
+    });
+    for (int64_t last_us = clock_.nowMicros(); waitForDuty(kRetention, options_.collect_every, last_us);
+         last_us = clock_.nowMicros()) {
+      if (collect()) {
+        membership_.noteDone(kRetention);
+      }
+    }
+  }
+
+  /// Whether a collection was completed.
+  bool collect() {
+    const auto done = collector_.collect(options_.policy, /*dry_run=*/false);
+    if (done.ok()) {
+      spdlog::info(
+          "collected {} jobs, {} artifacts, {} objects, {} records and {} blobs of {} bytes; kept {} of {} bytes",
+          done->jobs(), done->artifacts(), done->objects(), done->records(), done->blobs(), done->blob_bytes(),
+          done->kept_blobs(), done->kept_bytes());
+    } else if (!absl::IsAborted(done.status()) && !absl::IsCancelled(done.status())) {
+      spdlog::error("collection: {}", std::string(done.status().message()));
+    }
+    return done.ok();
   }
 
   void scrubUntilStopped() {
@@ -324,27 +443,67 @@ class GrpcServer : public Server {
                                options_.metrics->foundDamaged();
                              }
                            }});
-    const auto wait = [this](std::chrono::duration<double> time) {
-      std::unique_lock lock(mutex_);
-      return !changed_.wait_for(lock, time, [this] { return stopping_; });
-    };
-    auto next = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point next;
     do {
-      next += kScrubInterval;
-      const auto found = scrubber.pass([&](double seconds) { return wait(std::chrono::duration<double>(seconds)); });
+      if (!waitForDuty(kScrubbing, membership_.isShared() ? kScrubInterval : std::chrono::hours(0), 0)) {
+        return;
+      }
+      next = std::chrono::steady_clock::now() + kScrubInterval;
+      const auto found = scrubber.pass([&](double seconds) {
+        return wait(std::chrono::duration<double>(seconds)) && membership_.holds(kScrubbing);
+      });
       if (found.ok()) {
+        membership_.noteDone(kScrubbing);
         spdlog::info("scrubbed {} blobs of {} bytes: {} damaged", found->blobs, found->bytes, found->damaged);
         if (options_.metrics != nullptr) {
           options_.metrics->scrubPassEnded(clock_.nowMicros());
         }
-      } else if (!absl::IsCancelled(found.status())) {
+      } else if (absl::IsCancelled(found.status())) {
+        next = {};  // the server stops, or lost the duty and may get it again
+      } else {
         spdlog::error("scrubbing blobs: {}", std::string(found.status().message()));
       }
     } while (wait(std::max(std::chrono::steady_clock::now() + kScrubPause, next) - std::chrono::steady_clock::now()));
   }
 
+  absl::StatusOr<std::shared_ptr<void>> excludeOtherCollections() {
+    TESSERA_ASSIGN_OR_RETURN(const bool taken, membership_.take(kCollection));
+    if (!taken) {
+      return absl::AbortedError("another server is collecting; try again when it has ended");
+    }
+    return std::shared_ptr<void>(nullptr, [this](void*) { membership_.end(kCollection); });
+  }
+
+  Membership::Callbacks callbacks() {
+    return {.others_ended = [this] { scheduler_.notifier().publishAll(); },
+            .tokens_changed =
+                [this] {
+                  if (const absl::Status status = tokens_.load(); !status.ok()) {
+                    spdlog::error("access tokens: {}", std::string(status.message()));
+                  }
+                },
+            .calls = [this] { return quotas_.callsTaken(); },
+            .calls_elsewhere = [this](const auto& calls) { quotas_.countElsewhere(calls); }};
+  }
+
+  /// The first client address as other machines may reach it: "any address" is replaced by this machine's name.
+  std::string addressForOthers() const {
+    const std::string& address = addresses_.empty() ? private_address_ : addresses_.front();
+    for (const std::string_view any : {"0.0.0.0:", "[::]:"}) {
+      if (address.starts_with(any)) {
+        std::array<char, 256> host{};
+        gethostname(host.data(), host.size() - 1);
+        return absl::StrCat(host.data(), ":", address.substr(any.size()));
+      }
+    }
+    return address;
+  }
+
   storage::Store& store_;
   const ServerOptions options_;
+  const std::unique_ptr<storage::ServerRegistry> own_registry_;  ///< null: `registry_` is that of the options
+  storage::ServerRegistry& registry_;
+  const std::shared_ptr<std::atomic<int64_t>> clock_offset_us_;
   SystemClock clock_;
   RandomIds ids_;
   Quotas quotas_;
@@ -358,6 +517,7 @@ class GrpcServer : public Server {
   TokenBook tokens_;
   OperatorCatalog operators_;
   Collector collector_;
+  Membership membership_;
   const Backend backend_;
   GrpcEndpoint clients_;
   GrpcEndpoint worker_endpoint_;  ///< for workers, and the operator of this machine
@@ -382,11 +542,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::start(storage::Store& store, sto
   if (!options.audit_file.empty()) {
     TESSERA_ASSIGN_OR_RETURN(audit, AuditLog::open(options.audit_file));
   }
+  int64_t clock_offset_us = 0;
+  if (options.registry != nullptr) {
+    TESSERA_ASSIGN_OR_RETURN(clock_offset_us, options.registry->clockOffsetMicros());
+  }
   ServerOptions completed = options;
   if (!completed.signing_key) {
     TESSERA_ASSIGN_OR_RETURN(completed.signing_key, SigningKey::ephemeral());
   }
-  auto server = std::make_unique<GrpcServer>(store, blobs, completed, std::move(audit));
+  auto server = std::make_unique<GrpcServer>(store, blobs, completed, std::move(audit), clock_offset_us);
   TESSERA_RETURN_IF_ERROR(server->open());
   return server;
 }

@@ -14,6 +14,7 @@
 #include "server/queue/scheduler.h"
 #include "server/tls.h"
 #include "storage/blob_store.h"
+#include "storage/server_registry.h"
 #include "storage/store.h"
 #include "tessera/v1/admin_service.pb.h"
 
@@ -33,9 +34,12 @@ struct ServerOptions {
   std::optional<Tls> tls;  ///< of all listeners except Unix sockets and the private one
   /// Of `listen`. The other listeners always need a credential.
   GatePolicy gate{.anonymous_role = v1::CLIENT};
-  std::string name = {};    ///< part of the local workers' names (localWorkerPrefix())
-  std::string quotas_file;  ///< a v1::Quotas as text, read again when it changes; empty: no quotas
-  std::string audit_file;   ///< of JSON lines; empty: no audit log
+  /// Part of the local workers' names (localWorkerPrefix()), and the server's name among those on the store.
+  std::string name = {};
+  storage::ServerRegistry* registry = nullptr;  ///< of the servers on the store; null: this one is alone
+  std::string home = {};                        ///< ServerIdentity::home
+  std::string quotas_file;                      ///< a v1::Quotas as text, read again when it changes; empty: no quotas
+  std::string audit_file;                       ///< of JSON lines; empty: no audit log
   /// Signs artifacts; unset: a key that is not stored.
   std::optional<SigningKey> signing_key;
   Limits limits;
@@ -70,11 +74,12 @@ class Server {
   virtual const std::string& operatorToken() const = 0;
   virtual Scheduler& scheduler() = 0;
 
-  /// Leases no further task, and answers "not serving" to health checks. All other calls continue.
+  /// Leases no further task, answers "not serving" to health checks, and leaves periodic work to other servers. All
+  /// other calls continue.
   virtual void drain() = 0;
   /// Opens the audit log again after it was renamed.
   virtual absl::Status reopenAuditLog() = 0;
-  /// Whether a task is leased.
+  /// Whether a task is leased. If other servers live, only leases of local workers count: other workers report to them.
   virtual bool busy() = 0;
   /// Ends calls in progress after `grace_ms`, and stops. Idempotent.
   virtual void stop(int grace_ms) = 0;

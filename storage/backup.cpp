@@ -112,6 +112,14 @@ absl::Status copyDatabase(const fs::path& from, const fs::path& to) {
   return result == SQLITE_DONE ? absl::OkStatus() : copy->error(result);
 }
 
+/// The restored database is another one than its origin, which may live on, so it does not own the origin's bucket
+/// (storage/bucket_mark.h).
+absl::Status forgetId(const fs::path& file) {
+  TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database,
+                           SqliteDatabase::open(file.string(), SqliteDatabase::Mode::kReadWriteCreate));
+  return database->execute("DELETE FROM settings WHERE name = 'id'");
+}
+
 absl::StatusOr<bool> hasTable(Database& database, std::string_view name) {
   return database.prepareOnce("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?").bind(name).step();
 }
@@ -220,6 +228,7 @@ absl::StatusOr<BackupStats> restore(const std::string& folder, const std::string
   absl::Status status = copyBlobs(from / "blobs", data / "blobs", facts);
   if (status.ok()) status = copyDatabase(from / "tessera.db", fresh);
   if (status.ok()) status = checkBlobs(fresh, data / "blobs", from / "blobs");
+  if (status.ok()) status = forgetId(fresh);
   if (status.ok()) status = flush(data);
   if (!status.ok()) return status;
   std::error_code error;

@@ -98,6 +98,25 @@ TEST(Backup, CopiesOnlyWhatIsNew) {
   EXPECT_EQ(Data(scratch.file("restored")).check(), 4);
 }
 
+TEST(Backup, ARestoredDatabaseIsAnotherOne) {
+  ScratchFolder scratch;
+  fs::create_directories(scratch.file("data"));
+  const auto id = [&](const std::string& folder) {
+    const auto store = openSqliteStore(scratch.file(folder + "/tessera.db"));
+    EXPECT_OK(store.status());
+    return *readOne(**store, [](Reader& r) { return r.setting("id"); });
+  };
+  {
+    const auto store = openSqliteStore(scratch.file("data/tessera.db"));
+    ASSERT_OK(store.status());
+    ASSERT_OK((*store)->transact([](Transaction& t) { return t.putSetting("id", "original"); }));
+    ASSERT_OK(backUp(scratch.file("data"), scratch.file("backup")).status());
+  }
+  ASSERT_OK(restore(scratch.file("backup"), scratch.file("restored")).status());
+  EXPECT_EQ(id("restored"), "") << "both would delete objects of the other";
+  EXPECT_EQ(id("data"), "original");
+}
+
 TEST(Backup, RestoresOverNothingThatIsThere) {
   ScratchFolder scratch;
   fs::create_directories(scratch.file("data"));

@@ -55,7 +55,8 @@ class BlobStore {
     virtual ~Upload() = default;  ///< keeps the partial file
     virtual absl::Status write(std::string_view data) = 0;
     /// Makes the blob durable. DATA_LOSS if size or hash differ; the partial file is then discarded. It is also
-    /// discarded after a disk error, since pages that could not be written may still read back correctly.
+    /// discarded after a disk error, since pages that could not be written may still read back correctly. May be
+    /// called again, with the same result, because the body of a transaction may run several times.
     virtual absl::Status commit() = 0;
   };
   /// `offset` is the position of the first byte that will be written. It must be the result of committedBytes(), so
@@ -94,7 +95,8 @@ class BlobStore {
   /// received bytes of others.
   virtual int64_t unfinishedBytes(const std::string& project, const std::string& but_sha256) = 0;
 
-  /// Stores the given bytes.
+  /// Stores the given bytes. Within a transaction, an object store is not asked: the blob becomes a row, whatever its
+  /// size.
   virtual absl::StatusOr<v1::Digest> put(std::string_view bytes) = 0;
   /// Likewise, with a digest that the caller computed.
   virtual absl::Status put(const v1::Digest& digest, std::string_view bytes) = 0;

@@ -34,7 +34,8 @@ absl::Status ProofUpload::write(std::string_view data) {
 }
 
 absl::Status ProofUpload::commit() {
-  if (sent_ != digest_.size_bytes() || hash_.finish() != digest_.sha256()) {
+  if (found_.empty()) found_ = hash_.finish();
+  if (sent_ != digest_.size_bytes() || found_ != digest_.sha256()) {
     return absl::DataLossError(absl::StrCat("upload of ", digest_.sha256(), ": the ", sent_,
                                             " bytes sent are not those of this digest; send the blob again from 0"));
   }
@@ -79,10 +80,7 @@ absl::Status FileUpload::write(std::string_view data) {
 }
 
 absl::Status FileUpload::commit() {
-  // The transaction that the row was part of was undone, and runs again.
-  if (is_row_ && absl::IsNotFound(place_.rows->size(place_.digest.sha256()).status())) {
-    return place_.rows->put(place_.digest.sha256(), row_);
-  }
+  if (committed_) return commitAgain();
   if (!status_.ok()) return status_;
   if (written_ != place_.digest.size_bytes()) {
     return discard(absl::StrCat(written_, " bytes were sent, ", place_.digest.size_bytes(), " announced"));
@@ -98,8 +96,13 @@ absl::Status FileUpload::commit() {
     removePartial();
     return status_;
   }
-  status_ = absl::FailedPreconditionError("this upload is committed");
+  end();
   return absl::OkStatus();
+}
+
+void FileUpload::end() {
+  committed_ = true;
+  status_ = absl::FailedPreconditionError("this upload is committed");
 }
 
 /// Of several uploads of the same bytes, the first one creates the blob, and only it is counted.
@@ -122,14 +125,20 @@ absl::Status FileUpload::publishFile() {
 /// Creates the row from the bytes received. The partial file is never synced; it only serves to resume an interrupted
 /// upload.
 absl::Status FileUpload::publishRow() {
-  is_row_ = true;
-  status_ = place_.rows->put(place_.digest.sha256(), row_);
+  const absl::Status stored = place_.rows->put(place_.digest.sha256(), row_);
   removePartial();
-  if (!status_.ok()) return status_;
   place_.room.leave(place_.partial_name, 0);
-  status_ = absl::FailedPreconditionError("this upload is committed");
-  return absl::OkStatus();
+  end();
+  return stored;
 }
+
+/// The transaction around commit() was undone or refused, and runs again: the row may be gone, a file is there.
+absl::Status FileUpload::commitAgain() {
+  const std::string& sha256 = place_.digest.sha256();
+  return place_.rows != nullptr ? place_.rows->put(sha256, row_) : confirmPublished();
+}
+
+absl::Status PartialUpload::confirmPublished() { return place_.folder.confirm(place_.digest.sha256()); }
 
 absl::Status FileUpload::discard(const std::string& why) {
   removePartial();
@@ -184,6 +193,7 @@ absl::Status ComposedUpload::verify() {
 
 absl::Status ComposedUpload::commit() {
   const std::string& sha256 = place_.digest.sha256();
+  if (committed_) return confirmPublished();
   if (written_ != sent_) {
     return absl::DataLossError(absl::StrCat("upload of ", sha256, ": ", sent_ - written_, " bytes are missing"));
   }
@@ -191,6 +201,7 @@ absl::Status ComposedUpload::commit() {
   if (status.ok()) status = file_->sync();
   if (status.ok()) status = place_.folder.publishComposed(place_.partial_name, sha256, names_);
   if (status.ok()) place_.room.publish(place_.partial_name, place_.digest.size_bytes());
+  committed_ = status.ok();
   return status;
 }
 
@@ -199,10 +210,12 @@ absl::Status PlacedUpload::write(std::string_view data) {
 }
 
 absl::Status PlacedUpload::commit() {
+  if (committed_) return confirmPublished();
   auto file = place_.folder.files().open(partialPath(), FileSystem::Access::kRead);
   absl::Status status = file.ok() ? (*file)->sync() : file.status();
   if (status.ok()) status = place_.folder.publish(place_.partial_name, place_.digest.sha256());
   if (status.ok()) place_.room.publish(place_.partial_name, place_.digest.size_bytes());
+  committed_ = status.ok();
   return status;
 }
 

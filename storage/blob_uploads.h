@@ -69,6 +69,7 @@ class ProofUpload : public BlobStore::Upload {
   const v1::Digest digest_;
   const ExistingBlobUpload::Confirm confirm_;
   Sha256 hash_;
+  std::string found_;  ///< the hash, once commit() was called
   int64_t sent_ = 0;
 };
 
@@ -90,8 +91,11 @@ class PartialUpload : public BlobStore::Upload {
   explicit PartialUpload(Place place) : place_(std::move(place)) {}
   std::string partialPath() const { return place_.folder.partialPath(place_.partial_name); }
   void removePartial() { (void)place_.folder.files().remove(partialPath()); }
+  /// For a repeated commit() of a file.
+  absl::Status confirmPublished();
 
   const Place place_;
+  bool committed_ = false;
 };
 
 /// Bytes that are sent in order, possibly over several connections.
@@ -110,14 +114,15 @@ class FileUpload : public PartialUpload {
  private:
   absl::Status discard(const std::string& why);
   void take(std::string_view data);
+  void end();
+  absl::Status commitAgain();
   absl::Status publishRow();
   absl::Status publishFile();
 
   const int64_t new_bytes_;
   std::unique_ptr<File> file_;
   Sha256 hash_;
-  std::string row_;      ///< content of a blob that becomes a row
-  bool is_row_ = false;  ///< commit() has stored the row, perhaps in a transaction that was undone
+  std::string row_;  ///< content of a blob that becomes a row
   int64_t written_ = 0;
   absl::Status status_;
 };

@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "storage/blobs_place.h"
+#include "storage/bucket_mark.h"
 #include "storage/cached_blob_store_impl.h"
 #include "storage/local_blob_file.h"
 
@@ -28,6 +29,12 @@ absl::Status CachedBlobStore::open() {
     return absl::FailedPreconditionError(absl::StrCat("the blobs of this data folder are in ", place, ", not in ",
                                                       objects_->placeOf(""), "; start with --blobs and that place"));
   }
+  const absl::Status marked = checkMark();
+  if (absl::IsUnavailable(marked)) {
+    spdlog::warn("{}", std::string(marked.message()));
+  } else {
+    TESSERA_RETURN_IF_ERROR(marked);
+  }
   if (place.empty()) {
     TESSERA_RETURN_IF_ERROR(adopt(copies));
     TESSERA_RETURN_IF_ERROR(writeBlobsPlace(folder_, files_, objects_->placeOf("")));
@@ -37,8 +44,20 @@ absl::Status CachedBlobStore::open() {
   return absl::OkStatus();
 }
 
+/// Whether the object store is this database's. Asked again from time to time, since an operator may have given it to
+/// another one.
+absl::Status CachedBlobStore::checkMark() {
+  const std::lock_guard lock(mark_mutex_);
+  const auto now = std::chrono::steady_clock::now();
+  if (marked_at_ && now - *marked_at_ < kMarkInterval) return absl::OkStatus();
+  const absl::Status marked = bindObjects(store_, *raw_objects_, marked_at_ ? kNoMark : options_.replaces_mark);
+  if (marked.ok()) marked_at_ = now;
+  return marked;
+}
+
 /// Stores the blobs that so far only the local folder has. May be repeated after a failure.
 absl::Status CachedBlobStore::adopt(const std::vector<v1::Digest>& copies) {
+  TESSERA_RETURN_IF_ERROR(checkMark());
   std::map<std::string, int64_t> blobs;
   TESSERA_RETURN_IF_ERROR(store_.read([&](Reader& reader) -> absl::Status {
     for (const v1::Digest& digest : copies) {
@@ -166,6 +185,7 @@ absl::Status CachedBlobStore::remove(const std::string& sha256) {
   if (!publishing_.start(sha256)) return busy();
   const absl::Cleanup end = [&] { publishing_.end(sha256); };
   if (uploads_.any(sha256)) return busy();
+  TESSERA_RETURN_IF_ERROR(objects_->report(checkMark()));
   TESSERA_RETURN_IF_ERROR(objects_->remove(objectOf(sha256)));
   published_.remove(sha256);
   index_.remove(sha256);
@@ -181,8 +201,19 @@ absl::StatusOr<std::vector<std::string>> CachedBlobStore::findAbsent(const std::
   TESSERA_ASSIGN_OR_RETURN(std::vector<std::string> absent, unlisted(wanted));
   // A blob that was stored after the listing began is there.
   std::erase_if(absent, [this](const std::string& sha256) { return published_.has(sha256) || !contains(sha256); });
-  for (const std::string& sha256 : absent) noteLost(sha256, "the listing does not have it");
-  return absent;
+  // Listings of some services lag behind, and one that is cut off early looks complete, so each loss is confirmed.
+  std::vector<std::string> lost;
+  for (const std::string& sha256 : absent) {
+    const absl::Status found = objects_->get(objectOf(sha256), 0, 1, [](std::string_view) { return absl::OkStatus(); });
+    if (absl::IsNotFound(found)) {
+      noteLost(sha256, "neither the listing nor a request for it finds it");
+      lost.push_back(sha256);
+    } else {
+      TESSERA_RETURN_IF_ERROR(found);
+      spdlog::warn("object {} is missing in the listing of its store", objects_->placeOf(objectOf(sha256)));
+    }
+  }
+  return lost;
 }
 
 /// Of these names, which are sorted, those that the object store does not list.

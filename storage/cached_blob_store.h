@@ -15,10 +15,15 @@ struct CachedBlobStoreOptions {
   BlobStoreOptions local = {};
   /// Bound of the local copies of blobs. Uploads in progress and a blob that is just being read may exceed it.
   int64_t cache_bytes = int64_t{16} << 30;
+  /// The mark of the object store that is to be replaced by this database's (storage/bucket_mark.h).
+  std::string replaces_mark = {};
 };
 
 /// Opens a store whose blobs are objects of `objects`, which several servers may share, behind a local folder.
 ///
+/// - The object store belongs to one database (storage/bucket_mark.h). If it cannot be reached when the store is
+/// opened,
+///   that is checked before the first object is written or deleted.
 /// - The rows of the database say which blobs exist. No request asks the object store for a blob's existence or size.
 ///   Small blobs are rows, as without an object store.
 /// - An upload goes to the local folder first, and resumes there. commit() verifies the digest, stores the object

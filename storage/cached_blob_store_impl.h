@@ -20,6 +20,8 @@
 #include "storage/blob_uploads.h"
 #include "storage/cache_index.h"
 #include "storage/cached_blob_store.h"
+#include "storage/nested_transaction_scope.h"
+#include "storage/objects/reporting_object_store.h"
 #include "storage/recent_blobs.h"
 #include "storage/shared_partials.h"
 
@@ -42,7 +44,8 @@ class CachedBlobStore : public BlobStore {
   CachedBlobStore(std::unique_ptr<BlobStore> local, const std::string& folder, std::unique_ptr<ObjectStore> objects,
                   const CachedBlobStoreOptions& options)
       : options_(options),
-        objects_(std::move(objects)),
+        raw_objects_(std::move(objects)),
+        objects_(std::make_unique<ReportingObjectStore>(*raw_objects_)),
         local_(std::move(local)),
         store_(*options.local.rows),
         rows_(options.local.rows, options.local.most_row_bytes),
@@ -58,14 +61,23 @@ class CachedBlobStore : public BlobStore {
 
   absl::StatusOr<int64_t> size(const std::string& sha256) override {
     absl::StatusOr<int64_t> bytes = absl::UnknownError("not read");
-    TESSERA_RETURN_IF_ERROR(store_.read([&](Reader& reader) {
+    std::optional<int64_t> published = published_.find(sha256);
+    TESSERA_RETURN_IF_ERROR(store_.read([&](Reader& reader) -> absl::Status {
       bytes = reader.blobBytesSize(sha256);
       if (absl::IsNotFound(bytes.status()) && !lost_.has(sha256)) bytes = reader.blobSize(sha256);
+      if (!published || !absl::IsNotFound(bytes.status())) return absl::OkStatus();
+      TESSERA_ASSIGN_OR_RETURN(const bool removal, reader.isBlobBeingRemoved(sha256));
+      if (removal) {
+        published.reset();
+        published_.remove(sha256);
+      }
       return absl::OkStatus();
     }));
-    if (bytes.ok()) published_.remove(sha256);  // the row decides from now on
+    // The row decides from now on, unless it is one of a transaction that may be undone and run again.
+    const NestedTransactionScope* around = NestedTransactionScope::of(store_);
+    if (bytes.ok() && (around == nullptr || around->transaction() == nullptr)) published_.remove(sha256);
     if (!absl::IsNotFound(bytes.status())) return bytes;
-    if (const std::optional<int64_t> published = published_.find(sha256)) return *published;
+    if (published) return *published;
     return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
   }
 
@@ -108,6 +120,8 @@ class CachedBlobStore : public BlobStore {
       return local_->put(digest, bytes);
     }
     if (contains(digest.sha256())) return absl::OkStatus();
+    // The writer and the locks of a transaction must not wait for a network.
+    if (NestedTransactionScope::of(store_) != nullptr) return rows_.put(digest.sha256(), bytes);
     absl::Status status;
     {
       const CacheIndex::Pin pin(index_, digest.sha256());
@@ -146,6 +160,7 @@ class CachedBlobStore : public BlobStore {
                       const std::function<absl::Status(std::string_view chunk)>& sink) override;
 
   absl::StatusOr<int> removeStalePartials() override {
+    TESSERA_RETURN_IF_ERROR(objects_->report(checkMark()));
     TESSERA_ASSIGN_OR_RETURN(const int here, local_->removeStalePartials());
     TESSERA_ASSIGN_OR_RETURN(const int shared, partials_.removeStale(options_.local.partial_lifetime_seconds));
     TESSERA_ASSIGN_OR_RETURN(const int incomplete, objects_->removeIncomplete(kIncompleteLifetimeS));
@@ -158,7 +173,7 @@ class CachedBlobStore : public BlobStore {
     const std::lock_guard lock(check_mutex_);
     const auto now = std::chrono::steady_clock::now();
     if (!checked_ || now - *checked_ >= kCheckInterval) {
-      check_ = objects_->checkWritable();
+      check_ = raw_objects_->checkWritable();
       checked_ = std::chrono::steady_clock::now();
     }
     return check_;
@@ -179,6 +194,8 @@ class CachedBlobStore : public BlobStore {
   static constexpr std::chrono::minutes kLostLifetime{1};
   static constexpr std::chrono::hours kDamagedLifetime{24 * 7};
   static constexpr std::chrono::seconds kCheckInterval{30};
+  static constexpr std::chrono::minutes kMarkInterval{10};
+  static constexpr std::chrono::hours kSweepInterval{24};
   static constexpr int64_t kIncompleteLifetimeS = 86'400;
 
   class PublishingUpload;
@@ -187,6 +204,9 @@ class CachedBlobStore : public BlobStore {
   absl::StatusOr<std::vector<std::string>> unlisted(const std::vector<std::string>& wanted);
   absl::StatusOr<std::optional<SharedPartials::Found>> partialElsewhere(const v1::Digest& digest,
                                                                         const Uploader& sender, int64_t here);
+  absl::Status checkMark();
+  absl::Status removeAbandoned();
+  absl::Status tryClaim(const v1::Digest& digest);
   absl::Status claim(const v1::Digest& digest);
   absl::Status publish(const v1::Digest& digest);
   absl::Status fetch(const std::string& sha256);
@@ -205,10 +225,11 @@ class CachedBlobStore : public BlobStore {
   bool isLocal(const std::string& sha256) { return local_->size(sha256).ok(); }
 
   const CachedBlobStoreOptions options_;
-  const std::unique_ptr<ObjectStore> objects_;
+  const std::unique_ptr<ObjectStore> raw_objects_;       ///< its errors are for the operator
+  const std::unique_ptr<ReportingObjectStore> objects_;  ///< its errors are for clients
   const std::unique_ptr<BlobStore> local_;
   Store& store_;
-  const BlobRows rows_;
+  BlobRows rows_;
   const std::string folder_;
   FileSystem& files_;
   SharedPartials partials_;
@@ -218,8 +239,10 @@ class CachedBlobStore : public BlobStore {
   UploadCounts uploads_;
   RecentBlobs published_{kPublishedLifetime}, lost_{kLostLifetime}, damaged_{kDamagedLifetime};
   std::atomic<int64_t> hits_ = 0, misses_ = 0;
+  std::mutex mark_mutex_;
+  std::optional<std::chrono::steady_clock::time_point> marked_at_;
   std::mutex check_mutex_;
-  std::optional<std::chrono::steady_clock::time_point> checked_;
+  std::optional<std::chrono::steady_clock::time_point> checked_, swept_;
   absl::Status check_;
 };
 

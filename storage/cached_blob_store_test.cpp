@@ -1,10 +1,13 @@
 #include "storage/cached_blob_store.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "proto/messages/blob_path.h"
@@ -23,6 +26,7 @@ class FailingObjects : public ObjectStore {
  public:
   explicit FailingObjects(std::unique_ptr<ObjectStore> inner) : inner_(std::move(inner)) {}
   absl::Status put(const std::string& name, const File& file, const v1::Digest& digest) override {
+    if (!forbidden.ok()) return forbidden;
     return down ? unreachable() : inner_->put(name, file, digest);
   }
   absl::Status get(const std::string& name, int64_t offset, int64_t limit,
@@ -32,7 +36,9 @@ class FailingObjects : public ObjectStore {
   absl::Status remove(const std::string& name) override { return down ? unreachable() : inner_->remove(name); }
   absl::Status list(const std::string& prefix, const std::string& after,
                     const std::function<bool(const ObjectInfo& object)>& visit) override {
-    return down ? unreachable() : inner_->list(prefix, after, visit);
+    if (down) return unreachable();
+    return inner_->list(prefix, after,
+                        [&](const ObjectInfo& object) { return object.name == hidden || visit(object); });
   }
   absl::StatusOr<int> removeIncomplete(int64_t age_s) override { return inner_->removeIncomplete(age_s); }
   absl::Status checkWritable() override { return down ? unreachable() : inner_->checkWritable(); }
@@ -40,11 +46,30 @@ class FailingObjects : public ObjectStore {
   const ObjectRequests& requests() const override { return inner_->requests(); }
 
   bool down = false;
+  absl::Status forbidden;  ///< the error of each put()
+  std::string hidden;      ///< an object that listings do not show
 
  private:
   static absl::Status unreachable() { return absl::UnavailableError("the object store cannot be reached"); }
 
   const std::unique_ptr<ObjectStore> inner_;
+};
+
+/// A database that was restored elsewhere.
+class Restored : public Store {
+ public:
+  explicit Restored(Store& origin) : origin_(origin) {}
+  absl::Status transact(const std::function<absl::Status(Transaction&)>& body) override {
+    return origin_.transact(body);
+  }
+  absl::Status read(const std::function<absl::Status(Reader&)>& body) override { return origin_.read(body); }
+  std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
+    return origin_.listen(std::move(listener));
+  }
+  std::string origin() const override { return "elsewhere"; }
+
+ private:
+  Store& origin_;
 };
 
 /// Two servers with one database and one folder of objects.
@@ -136,13 +161,14 @@ TEST_F(CachedBlobs, ABlobOfOneServerIsReadOnAnother) {
   EXPECT_TRUE(two_.blobs->contains(sha256));
   EXPECT_EQ(*two_.blobs->size(sha256), static_cast<int64_t>(bytes.size()));
   EXPECT_TRUE(two_.blobs->missing({digestOf(bytes)}).empty());
-  EXPECT_EQ(two_.requests().gets + two_.requests().lists, 0) << "the rows say it";
+  EXPECT_EQ(two_.requests().gets, 0) << "the rows say it";
+  EXPECT_EQ(two_.requests().lists, 1) << "of the marks, at the start";
   EXPECT_EQ(*read(two_, sha256), bytes);
   EXPECT_EQ(*read(two_, sha256, 5, 7), bytes.substr(5, 7));
   EXPECT_EQ(two_.requests().gets, 1) << "the second read is of the copy";
   EXPECT_EQ(*read(one_, sha256), bytes);
   EXPECT_EQ(one_.requests().gets, 0) << "its own upload is its copy";
-  EXPECT_EQ(one_.requests().puts, 1);
+  EXPECT_EQ(one_.requests().puts, 2) << "with the mark";
   EXPECT_OK(store(two_, bytes));
   EXPECT_EQ(two_.requests().puts, 0) << "it exists";
   EXPECT_TRUE(absl::IsNotFound(read(two_, sha256Hex("never there")).status()));
@@ -150,9 +176,10 @@ TEST_F(CachedBlobs, ABlobOfOneServerIsReadOnAnother) {
 }
 
 TEST_F(CachedBlobs, SmallBlobsStayRows) {
+  const int64_t puts = one_.requests().puts;
   ASSERT_OK(store(one_, "small"));
   EXPECT_EQ(*read(two_, sha256Hex("small")), "small");
-  EXPECT_EQ(one_.requests().puts + two_.requests().gets, 0);
+  EXPECT_EQ(one_.requests().puts + two_.requests().gets, puts);
   std::map<std::string, int64_t> seen;
   ASSERT_OK(store(one_, large('a')));
   ASSERT_OK(two_.blobs->forEach([&](const std::string& sha256, int64_t bytes, int64_t) {
@@ -261,8 +288,9 @@ TEST_F(CachedBlobs, AbsentObjectsAreFoundByAListing) {
   ASSERT_OK(store(one_, "small"));
   names.push_back(sha256Hex("small"));
   std::ranges::sort(names);
+  const int64_t lists = two_.requests().lists;
   EXPECT_TRUE(two_.blobs->findAbsent(names)->empty());
-  EXPECT_EQ(two_.requests().lists, 1);
+  EXPECT_EQ(two_.requests().lists, lists + 1);
   std::vector<std::string> lost = {sha256Hex(large('b')), sha256Hex(large('e')), sha256Hex(large('f'))};
   std::ranges::sort(lost);
   for (const char name : {'b', 'e', 'f'}) fs::remove(objectOf(large(name)));
@@ -358,6 +386,49 @@ TEST_F(CachedBlobs, AnUploadContinuesOnAnotherServer) {
   EXPECT_EQ(*read(one_, sha256), bytes);
 }
 
+TEST_F(CachedBlobs, AnUploadThatIsOftenInterruptedIsSharedOnce) {
+  constexpr int64_t kPiece = int64_t{5} << 20;
+  const std::string bytes = large('a', 5 * kPiece);
+  const v1::Digest digest = digestOf(bytes);
+  const auto sent = [&] { return one_.requests().bytes_sent + two_.requests().bytes_sent; };
+  const auto received = [&] { return one_.requests().bytes_received + two_.requests().bytes_received; };
+  const int64_t before = sent();
+  for (int i = 0; i < 5; ++i) {
+    Node& node = i % 2 == 0 ? one_ : two_;
+    const int64_t offset = *node.blobs->committedBytes(digest, {"vision", true});
+    ASSERT_EQ(offset, i * kPiece);
+    auto upload = node.blobs->startUpload(digest, offset, {"vision", true});
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(bytes.substr(static_cast<size_t>(offset), kPiece)));
+  }
+  EXPECT_EQ(sent() - before, 5 * kPiece) << "each byte once";
+  EXPECT_EQ(received(), 4 * kPiece) << "each server gets what the other has received since";
+  {
+    auto upload = two_.blobs->startUpload(digest, 5 * kPiece, {"vision", true});
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(bytes.substr(5 * kPiece)));
+    ASSERT_OK((*upload)->commit());
+  }
+  EXPECT_TRUE(namesIn(*two_.objects).empty());
+}
+
+TEST_F(CachedBlobs, WrongPartsAreNotResumedAgain) {
+  const std::string bytes = large('a', 9 << 20), other = large('b', 9 << 20);
+  const v1::Digest digest = digestOf(bytes);
+  {
+    auto upload = one_.blobs->startUpload(digest, 0, {"vision", true});
+    ASSERT_OK((*upload)->write(other.substr(0, 5 << 20)));
+  }
+  {
+    auto upload = two_.blobs->startUpload(digest, 5 << 20, {"vision", true});
+    ASSERT_OK(upload.status());
+    ASSERT_OK((*upload)->write(bytes.substr(5 << 20)));
+    EXPECT_TRUE(absl::IsDataLoss((*upload)->commit()));
+  }
+  EXPECT_TRUE(namesIn(*two_.objects).empty());
+  EXPECT_EQ(*two_.blobs->committedBytes(digest, {"vision", true}), 0);
+}
+
 TEST_F(CachedBlobs, AbandonedPartsAreRemoved) {
   const std::string bytes = large('a', 9 << 20);
   {
@@ -403,7 +474,8 @@ TEST_F(CachedBlobs, TheBlobsOfAServerOnItsOwnAreStoredWhenItStarts) {
   EXPECT_FALSE(fs::exists(objectOf(unnamed))) << "it has no row";
   EXPECT_EQ(*readBlobsPlace(folder, systemFiles()), one_.objects->placeOf("")) << "so that it is not started without";
   start(one_, "alone");
-  EXPECT_EQ(one_.requests().puts + one_.requests().lists, 0) << "once";
+  EXPECT_EQ(one_.requests().puts, 0) << "once";
+  EXPECT_EQ(one_.requests().lists, 1) << "of the marks";
 }
 
 TEST_F(CachedBlobs, AnUnreachableStoreIsNotALoss) {
@@ -420,6 +492,142 @@ TEST_F(CachedBlobs, AnUnreachableStoreIsNotALoss) {
   one_.objects->down = two_.objects->down = false;
   EXPECT_TRUE(store(two_, other).ok()) << "sent again, it is stored";
   EXPECT_EQ(*read(two_, sha256), bytes);
+}
+
+/// Opens the object store at `shared` for a database.
+absl::Status openFor(Store& rows, const std::string& folder, const std::string& shared,
+                     const std::string& replaces = "") {
+  auto objects = openFolderObjects(shared);
+  if (!objects.ok()) return objects.status();
+  CachedBlobStoreOptions options;
+  options.local.rows = &rows;
+  options.replaces_mark = replaces;
+  return openCachedBlobStore(folder, *std::move(objects), options).status();
+}
+
+/// The mark that a refusal names.
+std::string markIn(const absl::Status& refused) {
+  constexpr std::string_view kOption = "--bind-blobs ";
+  const std::string text(refused.message());
+  const size_t at = text.find(kOption);
+  return at == std::string::npos ? "" : text.substr(at + kOption.size());
+}
+
+TEST_F(CachedBlobs, AnObjectStoreBelongsToOneDatabase) {
+  auto other = openSqliteStore(folder_.file("other.db"));
+  ASSERT_OK(other.status());
+  const absl::Status refused = openFor(**other, folder_.file("three"), shared_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_TRUE(absl::IsFailedPrecondition(openFor(**other, folder_.file("three"), shared_, "another"))) << refused;
+  EXPECT_TRUE((openFor(*rows_, folder_.file("five"), shared_)).ok()) << "still its owner's";
+  ASSERT_OK(openFor(**other, folder_.file("three"), shared_, markIn(refused)));
+  EXPECT_TRUE((openFor(**other, folder_.file("three"), shared_, markIn(refused))).ok())
+      << "without effect from then on";
+  EXPECT_TRUE(absl::IsFailedPrecondition(openFor(*rows_, folder_.file("five"), shared_))) << "it was taken over";
+}
+
+TEST_F(CachedBlobs, ARestoredDatabaseIsNotTheOwnerOfItsOriginsObjects) {
+  Restored restored(*rows_);
+  const absl::Status refused = openFor(restored, folder_.file("three"), shared_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_OK(openFor(restored, folder_.file("three"), shared_, markIn(refused)));
+}
+
+TEST_F(CachedBlobs, AnObjectStoreWithoutTheMarkIsAnotherOne) {
+  ASSERT_OK(store(one_, large('a')));
+  const std::string wrong = folder_.file("wrong");
+  fs::create_directory(wrong);
+  const absl::Status refused = openFor(*rows_, folder_.file("three"), wrong);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_EQ(markIn(refused), "none");
+  EXPECT_OK(openFor(*rows_, folder_.file("three"), wrong, "none"));
+  // Objects of a database that an earlier release or an accident left without a mark.
+  fs::remove_all(shared_ + "/marks");
+  auto other = openSqliteStore(folder_.file("other.db"));
+  ASSERT_OK(other.status());
+  EXPECT_EQ(markIn(openFor(**other, folder_.file("four"), shared_)), "none");
+}
+
+TEST_F(CachedBlobs, AListingThatLagsLosesNothing) {
+  ASSERT_OK(store(one_, large('a')));
+  ASSERT_OK(store(one_, large('b')));
+  const std::string hidden = sha256Hex(large('a')), gone = sha256Hex(large('b'));
+  two_.objects->hidden = "blobs/" + hidden;
+  fs::remove(objectOf(large('b')));
+  std::vector<std::string> names = {hidden, gone};
+  std::ranges::sort(names);
+  EXPECT_EQ(*two_.blobs->findAbsent(names), std::vector<std::string>{gone});
+  EXPECT_TRUE(two_.blobs->contains(hidden));
+}
+
+TEST_F(CachedBlobs, AnUploadWaitsForTheRemovalOfItsObject) {
+  const std::string bytes = large('a'), sha256 = sha256Hex(bytes);
+  ASSERT_OK(store(one_, bytes));
+  const auto beginRemoval = [&](int64_t age_s) {
+    return rows_->transact([&](Transaction& tx) -> absl::Status {
+      TESSERA_RETURN_IF_ERROR(tx.erase(Kind::kBlob, sha256));
+      TESSERA_RETURN_IF_ERROR(tx.putBlob(digestOf(bytes), ""));
+      TESSERA_RETURN_IF_ERROR(tx.touch(Kind::kBlob, sha256, (time(nullptr) - age_s) * int64_t{1'000'000}));
+      return tx.beginBlobRemoval(sha256);
+    });
+  };
+  ASSERT_OK(beginRemoval(1200));
+  EXPECT_FALSE(two_.blobs->contains(sha256));
+  EXPECT_TRUE((store(two_, bytes)).ok()) << "the server that removed it is dead";
+  ASSERT_OK(beginRemoval(0));
+  std::atomic<bool> erased = false;
+  std::thread collection([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    fs::remove(objectOf(bytes));
+    erased = true;
+    EXPECT_OK(rows_->transact([&](Transaction& tx) { return tx.erase(Kind::kBlob, sha256); }));
+  });
+  EXPECT_OK(store(two_, bytes));
+  EXPECT_TRUE(erased) << "the object would have been removed after it was stored";
+  collection.join();
+  EXPECT_TRUE(fs::exists(objectOf(bytes)));
+}
+
+TEST_F(CachedBlobs, APutWithinATransactionAsksNoObjectStore) {
+  const std::string bytes = large('a');
+  const int64_t puts = one_.requests().puts;
+  one_.objects->down = true;
+  ASSERT_OK(rows_->transact([&](Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(one_.blobs->put(bytes).status());
+    return tx.putBlob(digestOf(bytes), "vision", 1);
+  }));
+  EXPECT_EQ(one_.requests().puts, puts);
+  EXPECT_EQ(*read(two_, sha256Hex(bytes)), bytes);
+}
+
+TEST_F(CachedBlobs, ABodyThatRunsAgainFindsItsUpload) {
+  const std::string bytes = large('a'), sha256 = sha256Hex(bytes);
+  auto upload = one_.blobs->startUpload(digestOf(bytes), 0);
+  ASSERT_OK(upload.status());
+  ASSERT_OK((*upload)->write(bytes));
+  ASSERT_OK((*upload)->commit());
+  const auto body = [&](Transaction& tx) -> absl::Status {
+    if (!one_.blobs->contains(sha256)) return absl::AbortedError("send it again");
+    TESSERA_RETURN_IF_ERROR(tx.putBlob(digestOf(bytes), "vision", 1));
+    return one_.blobs->contains(sha256) ? absl::OkStatus() : absl::InternalError("the row says it");
+  };
+  EXPECT_TRUE(absl::IsCancelled(rows_->transact([&](Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(body(tx));
+    return absl::CancelledError("undone, as after a conflict");
+  })));
+  EXPECT_OK(rows_->transact(body));
+  EXPECT_TRUE(((*upload)->commit()).ok()) << "it may be repeated as well";
+}
+
+TEST_F(CachedBlobs, ErrorsOfTheOperatorAreNotTheClients) {
+  for (const absl::Status& error :
+       {absl::UnauthenticatedError("key AKIA of bucket b"), absl::PermissionDeniedError("key AKIA of bucket b"),
+        absl::FailedPreconditionError("key AKIA of bucket b")}) {
+    one_.objects->forbidden = error;
+    const absl::Status status = one_.blobs->put(large('a')).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), testing::Not(testing::HasSubstr("AKIA")));
+  }
 }
 
 }  // namespace

@@ -1,22 +1,29 @@
 // Uploads of blobs that are objects of an object store.
 #include <spdlog/spdlog.h>
 
+#include <thread>
+
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "storage/cached_blob_store_impl.h"
 #include "storage/local_blob_file.h"
 
 namespace tessera::storage {
+namespace {
+
+/// How often and at what intervals an upload waits for the removal of an earlier object of its name.
+constexpr int kClaims = 50;
+constexpr std::chrono::milliseconds kClaimPause(100);
+
+}  // namespace
 
 /// An upload to the local folder, whose commit() also stores the object.
 class CachedBlobStore::PublishingUpload : public Upload {
  public:
-  PublishingUpload(CachedBlobStore& store, v1::Digest digest, std::string project = "",
-                   std::optional<SharedPartials::Found> known = std::nullopt)
+  PublishingUpload(CachedBlobStore& store, v1::Digest digest, std::string project = "")
       : store_(store),
         digest_(std::move(digest)),
         project_(std::move(project)),
-        known_(std::move(known)),
         counted_(store.uploads_, digest_.sha256()) {
     keepLocal(digest_.sha256());
   }
@@ -26,7 +33,7 @@ class CachedBlobStore::PublishingUpload : public Upload {
     if (committed_) store_.published_.remove(digest_.sha256());  // its row exists, if it was wanted
     pins_.clear();
     store_.makeRoom(0);
-    if (project_.empty()) return;
+    if (project_.empty() || digest_.size_bytes() < SharedPartials::kLeastBytes) return;
     // Not reported: the client has left, and the bytes are still in the local folder.
     if (const absl::Status shared = shareOrRemove(); !shared.ok()) {
       spdlog::warn("the unfinished upload of {} can be resumed on this server only: {}", digest_.sha256(),
@@ -41,7 +48,10 @@ class CachedBlobStore::PublishingUpload : public Upload {
 
   absl::Status write(std::string_view data) override { return inner_->write(data); }
   absl::Status commit() override {
-    TESSERA_RETURN_IF_ERROR(inner_->commit());
+    const absl::Status complete = inner_->commit();
+    // Its parts are wrong, so that it must not be resumed with them.
+    if (absl::IsDataLoss(complete) && !project_.empty()) (void)store_.partials_.remove(digest_, project_);
+    TESSERA_RETURN_IF_ERROR(complete);
     TESSERA_RETURN_IF_ERROR(store_.publish(digest_));
     committed_ = true;
     return absl::OkStatus();
@@ -49,15 +59,14 @@ class CachedBlobStore::PublishingUpload : public Upload {
 
  private:
   absl::Status shareOrRemove() {
-    if (!committed_) return store_.partials_.store(digest_, project_, known_);
-    if (known_) store_.partials_.remove(*known_);
-    return absl::OkStatus();
+    if (committed_) return store_.partials_.remove(digest_, project_);
+    TESSERA_RETURN_IF_ERROR(store_.partials_.store(digest_, project_));
+    return store_.removeAbandoned();
   }
 
   CachedBlobStore& store_;
   const v1::Digest digest_;
   const std::string project_;
-  const std::optional<SharedPartials::Found> known_;
   const UploadCounts::Counted counted_;
   std::vector<std::unique_ptr<CacheIndex::Pin>> pins_;
   std::unique_ptr<Upload> inner_;
@@ -73,6 +82,18 @@ absl::StatusOr<std::optional<SharedPartials::Found>> CachedBlobStore::partialEls
   }
   if (found && found->bytes <= here) found.reset();
   return found;
+}
+
+/// Removes unfinished uploads that nobody continued; at most once a day.
+absl::Status CachedBlobStore::removeAbandoned() {
+  {
+    const std::lock_guard lock(check_mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (swept_ && now - *swept_ < kSweepInterval) return absl::OkStatus();
+    swept_ = now;
+  }
+  TESSERA_RETURN_IF_ERROR(partials_.removeStale(options_.local.partial_lifetime_seconds).status());
+  return objects_->removeIncomplete(kIncompleteLifetimeS).status();
 }
 
 /// Whether the blob exists; INVALID_ARGUMENT if it exists with another size, which a sender without access is not told.
@@ -108,10 +129,11 @@ absl::StatusOr<std::unique_ptr<BlobStore::Upload>> CachedBlobStore::startUpload(
   if (elsewhere) {
     index_.remove(digest.sha256());
     TESSERA_RETURN_IF_ERROR(local_->remove(digest.sha256()));  // a copy would be verified instead of a partial file
-    TESSERA_ASSIGN_OR_RETURN(const auto begun, local_->startUpload(digest, 0, here));
-    TESSERA_RETURN_IF_ERROR(partials_.fetch(*elsewhere, *begun));
+    TESSERA_ASSIGN_OR_RETURN(const int64_t kept, local_->committedBytes(digest, here));
+    TESSERA_ASSIGN_OR_RETURN(const auto begun, local_->startUpload(digest, kept, here));
+    TESSERA_RETURN_IF_ERROR(partials_.fetch(*elsewhere, kept, *begun));
   }
-  auto upload = std::make_unique<PublishingUpload>(*this, digest, sender.project, elsewhere);
+  auto upload = std::make_unique<PublishingUpload>(*this, digest, sender.project);
   makeRoom(digest.size_bytes());
   TESSERA_ASSIGN_OR_RETURN(auto inner, local_->startUpload(digest, offset, here));
   upload->begin(std::move(inner));
@@ -145,27 +167,41 @@ absl::StatusOr<std::unique_ptr<BlobStore::Upload>> CachedBlobStore::startPlaced(
 }
 
 /// Tells collections on other servers that the object is about to be relied on: a row that is marked as lost and was
-/// just used.
-absl::Status CachedBlobStore::claim(const v1::Digest& digest) {
+/// just used. ABORTED while another server removes the object.
+absl::Status CachedBlobStore::tryClaim(const v1::Digest& digest) {
+  const std::string& sha256 = digest.sha256();
   const int64_t now_us =
       std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   return store_.transact([&](Transaction& tx) -> absl::Status {
-    const absl::Status row = tx.lastUse(Kind::kBlob, digest.sha256()).status();
-    if (absl::IsNotFound(row)) {
+    const absl::StatusOr<int64_t> used_us = tx.lastUse(Kind::kBlob, sha256);
+    if (absl::IsNotFound(used_us.status())) {
       TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, ""));
-      TESSERA_RETURN_IF_ERROR(tx.markBlobLost(digest.sha256()));
+      TESSERA_RETURN_IF_ERROR(tx.markBlobLost(sha256));
     } else {
-      TESSERA_RETURN_IF_ERROR(row);
+      TESSERA_RETURN_IF_ERROR(used_us.status());
+      TESSERA_ASSIGN_OR_RETURN(const bool removal, tx.isBlobBeingRemoved(sha256));
+      if (removal && now_us - *used_us < kLongestRemovalUs) return absl::AbortedError("the object is being removed");
+      if (removal) TESSERA_RETURN_IF_ERROR(tx.markBlobLost(sha256));
     }
-    return tx.touch(Kind::kBlob, digest.sha256(), now_us);
+    return tx.touch(Kind::kBlob, sha256, now_us);
   });
+}
+
+absl::Status CachedBlobStore::claim(const v1::Digest& digest) {
+  for (int attempt = 0; attempt < kClaims; ++attempt) {
+    const absl::Status claimed = tryClaim(digest);
+    if (!absl::IsAborted(claimed)) return claimed;
+    std::this_thread::sleep_for(kClaimPause);
+  }
+  return absl::UnavailableError(absl::StrCat("blob ", digest.sha256(), " is just being deleted; send it again later"));
 }
 
 /// Stores the object of a blob that is complete in the local folder.
 absl::Status CachedBlobStore::publish(const v1::Digest& digest) {
   const std::string& sha256 = digest.sha256();
   if (contains(sha256)) return absl::OkStatus();
+  TESSERA_RETURN_IF_ERROR(objects_->report(checkMark()));
   // Before the lock: who holds it must not wait for the database's writer, which may wait for the lock.
   TESSERA_RETURN_IF_ERROR(claim(digest));
   publishing_.startWhenFree(sha256);

@@ -16,6 +16,14 @@ Value whole(int64_t number) { return Value(number); }
 
 }  // namespace
 
+std::string indexedPart(const std::string& text) {
+  constexpr size_t kMost = 2000;
+  if (text.size() <= kMost) return text;
+  size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // within a character of UTF-8
+  return text.substr(0, end);
+}
+
 const v1::CompileSpec& modelOf(const v1::Job& job) {
   return job.has_analyze() ? job.analyze().compile() : job.has_tune() ? job.tune().compile() : job.compile();
 }
@@ -56,8 +64,8 @@ std::vector<Value> columnsOf(const v1::Artifact& artifact) {
 std::vector<Value> columnsOf(const v1::TuningRecord& record) {
   return {record.id(),
           record.workload_hash(),
-          record.workload_summary(),
-          record.workload_shape().operators(),
+          indexedPart(record.workload_summary()),
+          indexedPart(record.workload_shape().operators()),
           record.target_name(),
           record.target_hash(),
           record.hostname(),
@@ -66,7 +74,7 @@ std::vector<Value> columnsOf(const v1::TuningRecord& record) {
           record.mode(),
           record.method(),
           whole(record.outcome()),
-          record.validation(),
+          indexedPart(record.validation()),
           whole(record.threads()),
           whole(record.trial()),
           nanToZero(record.median_ms()),

@@ -17,6 +17,9 @@
 /// (storage/entity.cpp).
 namespace tessera::storage {
 
+/// The first 2,000 bytes of a text that may be long, by which records are filtered and ordered. PostgreSQL's indices
+/// hold rows of up to 2,704 bytes, which also contain the project and the id.
+std::string indexedPart(const std::string& text);
 /// The CompileSpec of a job; empty for runs of artifacts.
 const v1::CompileSpec& modelOf(const v1::Job& job);
 /// Name of the job's target.

@@ -3,7 +3,9 @@
 #include <fstream>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "proto/messages/blob_path.h"
 #include "proto/support/status_macros.h"
 #include "storage/testing/blob_store_bench.h"
 #include "storage/testing/faulty_disk.h"
@@ -215,6 +217,35 @@ TEST(BlobStoreOnAFaultyDisk, AComposedBlobIsWholeOrAbsentWhereverPowerIsLost) {
   }
   EXPECT_GT(acknowledged, 3);
   EXPECT_GT(kept, 0) << "power was never lost between the rename and the answer";
+}
+
+// The body of a transaction, which commits uploads, may run several times.
+TEST_P(BlobStoreTest, ACommitMayBeRepeated) {
+  ASSERT_OK(store_->put("middle").status());
+  const std::string whole = "head of it, middle";
+  auto composed = store_->startComposed(digestOf(whole), {{"", 12}, {sha256Hex("middle"), 6}});
+  ASSERT_OK(composed.status());
+  ASSERT_OK((*composed)->write("head of it, "));
+  const std::string placed_bytes = "placed by a worker";
+  const v1::Digest placed_digest = digestOf(placed_bytes);
+  const std::string name = absl::StrCat(placed_digest.sha256(), kPlacedBlobInfix, "1");
+  std::ofstream(root_ + "/tmp/" + name) << placed_bytes;
+  auto placed = store_->startPlaced(placed_digest, name);
+  ASSERT_OK(placed.status());
+  auto sent = store_->startUpload(digest_, 0);
+  ASSERT_OK(sent.status());
+  ASSERT_OK((*sent)->write(bytes_));
+  const std::string known = "another project's";
+  ASSERT_OK(store_->put(known).status());
+  auto proof = store_->startUpload(digestOf(known), 0, {"vision", true});
+  ASSERT_OK(proof.status());
+  ASSERT_OK((*proof)->write(known));
+  for (int i = 0; i < 3; ++i) {
+    for (const auto& upload : {&composed, &placed, &sent, &proof}) EXPECT_TRUE(((**upload)->commit()).ok()) << i;
+  }
+  EXPECT_EQ(*read(sha256Hex(whole)), whole);
+  EXPECT_EQ(*read(placed_digest.sha256()), placed_bytes);
+  EXPECT_EQ(*read(digest_.sha256()), bytes_);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "google/protobuf/descriptor.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/record.pb.h"
+#include "tessera/v1/server_service.pb.h"
 #include "tessera/v1/storage.pb.h"
 #include "tessera/v1/target.pb.h"
 #include "tessera/v1/worker_service.pb.h"
@@ -156,6 +157,20 @@ const Entity& operatorEntity() {
                                  {"family", kText},
                                  {"since_version", kInteger},
                                  {"until_version", kInteger}}};
+  return entity;
+}
+
+const Entity& serverEntity() {
+  static const Entity entity = {"servers",
+                                "id",
+                                "id",
+                                {{"id", kText},
+                                 {"state", kEnum, valuesOf(v1::Server::State_descriptor())},
+                                 {"address", kText},
+                                 {"host", kText},
+                                 {"release", kText, {}, "release_name"},
+                                 {"start_time", kTime},
+                                 {"heartbeat_time", kTime}}};
   return entity;
 }
 

@@ -53,6 +53,7 @@ const Entity& targetEntity();
 const Entity& workerEntity();
 const Entity& taskEntity();
 const Entity& operatorEntity();
+const Entity& serverEntity();
 
 /// Values of the column jobs.kind: the field numbers of Job.spec.
 inline constexpr int64_t kCompileKind = 5;

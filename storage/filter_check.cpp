@@ -100,6 +100,7 @@ absl::StatusOr<CheckedComparison> checkText(CheckedComparison checked, const Com
                        "wildcards after = != and :; a star itself is written \"\\*\"");
   }
   std::string text = comparison.value.text;
+  if (!contains && comparison.wildcards.empty()) text = indexedPart(text);
   if (contains) text = absl::AsciiStrToLower(text);
   size_t start = 0;
   for (size_t wildcard : comparison.wildcards) {

@@ -23,7 +23,7 @@ class NestedTransactionScope {
   }
 
   Reader& reader() { return reader_; }
-  Transaction* transaction() { return transaction_; }  ///< null in a read
+  Transaction* transaction() const { return transaction_; }  ///< null in a read
 
  private:
   NestedTransactionScope(const Store& store, Reader& reader, Transaction* transaction)

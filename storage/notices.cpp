@@ -18,7 +18,7 @@ std::shared_ptr<void> Notices::listen(Listener listener) {
 }
 
 void Notices::post(const Notice& notice) const {
-  if (notice.tasks_ready == 0 && notice.changed_jobs.empty()) return;
+  if (notice.tasks_ready == 0 && notice.changed_jobs.empty() && !notice.missed) return;
   const std::shared_lock lock(board_->mutex);
   for (const Listener& listener : board_->listeners) listener(notice);
 }

@@ -43,7 +43,9 @@ class PostgresEngine : public SqlEngine {
   const std::string& tokenKey() const override { return token_key_; }
   std::vector<std::unique_ptr<Database>> readers() override { return std::move(readers_); }
   size_t maxBatch() const override { return options_.batch; }
-  Recovery recover(Database& any, const absl::Status& fault, int attempt) override;
+  std::string origin() const override { return origin_; }
+  std::chrono::milliseconds patience() const override { return options_.patience; }
+  Recovery recover(Database& any, absl::Status& fault, int attempt, Clock::time_point begun) override;
   void committed(std::chrono::nanoseconds took, size_t transactions) override {
     if (options_.on_commit) options_.on_commit(took, transactions);
   }
@@ -54,14 +56,12 @@ class PostgresEngine : public SqlEngine {
  private:
   PostgresEngine(std::string uri, PostgresStoreOptions options) : uri_(std::move(uri)), options_(std::move(options)) {}
   absl::Status prepare();
-  Recovery reconnect(PostgresDatabase& database, int attempt);
-  /// Whether the batch whose COMMIT got no answer was committed.
-  absl::StatusOr<bool> wasCommitted(PostgresDatabase& database);
+  Recovery reconnect(PostgresDatabase& database, int attempt, Clock::time_point give_up);
 
   const std::string uri_;
   const PostgresStoreOptions options_;
   const std::string id_ = randomId();
-  std::string token_key_;
+  std::string token_key_, origin_;
   std::unique_ptr<PostgresDatabase> writer_;
   std::vector<std::unique_ptr<Database>> readers_;
   bool has_turn_ = false;
@@ -76,13 +76,16 @@ absl::StatusOr<std::unique_ptr<SqlEngine>> PostgresEngine::open(const std::strin
 }
 
 absl::Status PostgresEngine::prepare() {
-  TESSERA_ASSIGN_OR_RETURN(writer_, PostgresDatabase::open(uri_, PostgresDatabase::Mode::kWrites));
+  TESSERA_ASSIGN_OR_RETURN(writer_, PostgresDatabase::open(uri_, PostgresDatabase::Mode::kWrites, options_.limits));
   TESSERA_RETURN_IF_ERROR(migrate(*writer_));
   // Of servers that ended long ago.
   TESSERA_RETURN_IF_ERROR(writer_->execute("DELETE FROM store_writers WHERE seen < now() - interval '7 days'"));
-  TESSERA_RETURN_IF_ERROR(
-      writer_->execute(absl::StrCat("INSERT INTO store_writers VALUES ('", id_, "', 0, now())").c_str()));
   writer_->setCommitMark(id_);
+  // A physical copy, such as a promoted standby, has the same identifier as its origin; a restored dump has not.
+  const absl::StatusOr<std::string> origin = writer_->answer(
+      "SELECT system_identifier || '-' || (SELECT oid FROM pg_database WHERE datname = current_database()) "
+      "FROM pg_control_system()");
+  if (origin.ok()) origin_ = *origin;
   writer_->setRehearsal(options_.run_bodies_twice);
   TESSERA_RETURN_IF_ERROR(writer_->begin());
   {
@@ -94,59 +97,57 @@ absl::Status PostgresEngine::prepare() {
   writer_->rollback();
   for (int i = 0; i < options_.readers; ++i) {
     TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<PostgresDatabase> reader,
-                             PostgresDatabase::open(uri_, PostgresDatabase::Mode::kReads));
+                             PostgresDatabase::open(uri_, PostgresDatabase::Mode::kReads, options_.limits));
     readers_.push_back(std::move(reader));
   }
   return absl::OkStatus();
 }
 
-SqlEngine::Recovery PostgresEngine::recover(Database& any, const absl::Status& fault, int attempt) {
+SqlEngine::Recovery PostgresEngine::recover(Database& any, absl::Status& fault, int attempt, Clock::time_point begun) {
   auto& database = static_cast<PostgresDatabase&>(any);
+  const bool writes = &database == writer_.get();
+  const Clock::time_point give_up = begun + options_.patience;
   if (database.isLost()) {
-    const Recovery recovery = reconnect(database, attempt);
+    const Recovery recovery = reconnect(database, attempt, give_up);
     // The body of a read may have passed on what it read, so it runs again only if it has read nothing.
-    return &database != writer_.get() && database.hasAnswers() ? Recovery::kGiveUp : recovery;
+    const bool again = recovery == Recovery::kRunAgain && (writes || !database.hasAnswers()) && Clock::now() < give_up;
+    if (recovery == Recovery::kCommitted || again) return recovery;
+    if (!absl::IsUnavailable(fault)) fault = absl::UnavailableError(fault.message());
+    return recovery == Recovery::kUnreachable ? recovery : Recovery::kGiveUp;
   }
-  if (!absl::IsAborted(fault) || attempt >= kMaxConflicts) return Recovery::kGiveUp;
+  if (!absl::IsAborted(fault)) return writes ? Recovery::kRunAlone : Recovery::kGiveUp;
+  if (attempt >= kMaxConflicts || Clock::now() > give_up) {
+    fault = absl::UnavailableError(
+        absl::StrCat("other sessions keep changing or locking the same rows: ", fault.message()));
+    return Recovery::kGiveUp;
+  }
   database.setCareful(true);
-  if (attempt >= kPoliteFrom && &database == writer_.get() && !has_turn_) {
-    // If this fails, the connection is lost, which the next attempt notices.
+  if (attempt >= kPoliteFrom && writes && !has_turn_) {
+    // If this fails, the connection is lost, which the next attempt notices, or another server holds the turn for too
+    // long, and this one goes on without it.
     has_turn_ = database.execute(kTakeTurn).ok();
   }
   return Recovery::kRunAgain;
 }
 
-SqlEngine::Recovery PostgresEngine::reconnect(PostgresDatabase& database, int attempt) {
+SqlEngine::Recovery PostgresEngine::reconnect(PostgresDatabase& database, int attempt, Clock::time_point give_up) {
   if (&database == writer_.get()) has_turn_ = false;  // its lock ended with its session
-  const Clock::time_point give_up = Clock::now() + options_.patience;
   std::chrono::milliseconds pause(attempt == 0 ? 0 : 10);
   while (true) {
     std::this_thread::sleep_for(pause);
     absl::Status status = database.reconnect();
     if (status.ok() && database.uncertainBatch() != 0) {
-      const absl::StatusOr<bool> committed = wasCommitted(database);
+      const absl::StatusOr<bool> committed = database.closeUncertainBatch();
       status = committed.status();
-      if (committed.ok()) {
-        database.clearUncertainBatch();
-        if (*committed) return Recovery::kCommitted;
-      }
+      if (committed.ok() && *committed) return Recovery::kCommitted;
     }
     if (status.ok()) return Recovery::kRunAgain;
     if (Clock::now() > give_up) {
       spdlog::error("the database cannot be reached: {}", std::string(status.message()));
-      return Recovery::kGiveUp;
+      return Recovery::kUnreachable;
     }
     pause = std::min(pause * 2 + std::chrono::milliseconds(5), std::chrono::milliseconds(500));
   }
-}
-
-absl::StatusOr<bool> PostgresEngine::wasCommitted(PostgresDatabase& database) {
-  // The update waits for a session that was lost within its COMMIT, if the server has not noticed its end yet. A
-  // session that has not come that far can no longer commit, because its snapshot precedes the update of the row.
-  TESSERA_ASSIGN_OR_RETURN(
-      const std::string batch,
-      database.answer(absl::StrCat("UPDATE store_writers SET seen = now() WHERE id = '", id_, "' RETURNING batch")));
-  return batch == absl::StrCat(database.uncertainBatch());
 }
 
 void PostgresEngine::batchEnded() {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "storage/postgres/limits.h"
 #include "storage/store.h"
 
 namespace tessera::storage {
@@ -16,8 +17,10 @@ struct PostgresStoreOptions {
   /// Number of concurrent snapshots; further readers wait. The store opens two more connections: one that writes, and
   /// one for notices.
   int readers = 4;
-  /// How long a transaction or a read waits for a database that cannot be reached; then UNAVAILABLE.
+  /// How long a transaction or a read is repeated while the database cannot be reached or other sessions change or lock
+  /// the same rows; then UNAVAILABLE. An answer that is being waited for comes on top.
   std::chrono::milliseconds patience{30'000};
+  PostgresLimits limits = {};
   /// Maximum number of transactions per commit. Each has a savepoint, and PostgreSQL keeps 64 in fast memory.
   size_t batch = 32;
   /// Called for each commit, as SqliteStoreOptions::on_commit.

@@ -3,13 +3,20 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
+#include <functional>
+#include <future>
 #include <iostream>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
 #include "storage/conformance/samples.h"
 #include "storage/postgres/database.h"
@@ -74,16 +81,20 @@ TEST_F(PostgresStoreTest, ServersThatStartAtOnceMigrateOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back([&] { EXPECT_OK(openPostgresStore(uri_).status()); });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(*server().query(uri_, "SELECT string_agg(name, ' ' ORDER BY version) FROM schema_version"), "0001_initial");
+  const std::string once = "SELECT string_agg(name, ' ' ORDER BY version) FROM schema_version";
+  const std::string names = *server().query(uri_, once);
+  EXPECT_THAT(names, testing::StartsWith("0001_initial"));
+  EXPECT_OK(openPostgresStore(uri_).status());
+  EXPECT_EQ(*server().query(uri_, once), names);
 }
 
 TEST_F(PostgresStoreTest, ANewerSchemaIsUsedIfItsMigrationsAllowThat) {
-  ASSERT_OK(server().query(uri_, "INSERT INTO schema_version VALUES (2, '0002_wider', now(), 1)").status());
+  ASSERT_OK(server().query(uri_, "INSERT INTO schema_version VALUES (9002, '9002_wider', now(), 1)").status());
   EXPECT_OK(openPostgresStore(uri_).status());
-  ASSERT_OK(server().query(uri_, "INSERT INTO schema_version VALUES (3, '0003_narrower', now(), 2)").status());
+  ASSERT_OK(server().query(uri_, "INSERT INTO schema_version VALUES (9003, '9003_narrower', now(), 9002)").status());
   const absl::Status refused = openPostgresStore(uri_).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("newer release (schema 3, this release knows up to 1)"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("newer release (schema 9003, this release knows up to "));
 }
 
 TEST_F(PostgresStoreTest, ADatabaseThatCannotBeReachedIsNamed) {
@@ -240,6 +251,150 @@ TEST_F(PostgresStoreTest, NothingIsLostOrDoneTwiceWhileConnectionsFail) {
   stop = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(readOne(*store, [](Reader& r) { return r.getTask("counter"); })->fencing_token(), acknowledged);
+}
+
+/// The result of a call that must end. A call that waits for ever fails the test, and stays behind.
+absl::Status ended(std::function<absl::Status()> call) {
+  auto result = std::make_shared<std::promise<absl::Status>>();
+  std::thread([result, call = std::move(call)] { result->set_value(call()); }).detach();
+  std::future<absl::Status> future = result->get_future();
+  if (future.wait_for(std::chrono::seconds(60)) == std::future_status::ready) return future.get();
+  return absl::InternalError("the call does not end");
+}
+
+PostgresStoreOptions impatient() {
+  PostgresStoreOptions options;
+  options.readers = 1;
+  options.patience = std::chrono::milliseconds(1500);
+  options.limits.answer = std::chrono::seconds(1);
+  options.limits.lock = std::chrono::milliseconds(200);
+  return options;
+}
+
+TEST_F(PostgresStoreTest, ADatabaseThatIsStoppedIsNotWaitedForForever) {
+  std::shared_ptr<Store> store = openStore(uri_ + "&connect_timeout=2", impatient());
+  ASSERT_OK(store->transact([](Transaction& t) { return t.putTask(sampleTask("counter")); }));
+  server().signalAll(SIGSTOP);
+  std::vector<absl::Status> results(5);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < results.size(); ++i) {
+    threads.emplace_back([&, i] { results[i] = ended([store] { return store->transact(countUp); }); });
+  }
+  const absl::Status read =
+      ended([store] { return store->read([](Reader& r) { return r.getTask("counter").status(); }); });
+  for (std::thread& thread : threads) thread.join();
+  server().signalAll(SIGCONT);
+  EXPECT_TRUE(absl::IsUnavailable(read)) << read;
+  for (const absl::Status& result : results) EXPECT_TRUE(absl::IsUnavailable(result)) << result;
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("database"));
+  ASSERT_TRUE((store->transact(countUp)).ok()) << "when it goes on, so does the store";
+  EXPECT_OK(store->read([](Reader& r) { return r.getTask("counter").status(); }));
+  server().signalAll(SIGSTOP);
+  const absl::Status closed = ended([&store] { return store.reset(), absl::OkStatus(); });
+  server().signalAll(SIGCONT);
+  EXPECT_TRUE((closed).ok()) << "a server can stop although its database does not answer";
+}
+
+TEST_F(PostgresStoreTest, AServerThatHangsInATransactionLosesIt) {
+  PostgresStoreOptions options;
+  options.limits.idle = std::chrono::milliseconds(200);
+  const auto hanging = openStore(uri_, options);
+  const auto other = openStore(uri_);
+  ASSERT_OK(hanging->transact([](Transaction& t) { return t.putTask(sampleTask("counter")); }));
+  int runs = 0;
+  absl::Status of_other;
+  ASSERT_OK(hanging->transact([&](Transaction& t) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(countUp(t));
+    TESSERA_RETURN_IF_ERROR(t.getTask("counter").status());  // the row is locked
+    if (++runs == 1) of_other = ended([&] { return other->transact(countUp); });
+    return absl::OkStatus();
+  }));
+  EXPECT_OK(of_other);
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(readOne(*other, [](Reader& r) { return r.getTask("counter"); })->fencing_token(), 2);
+}
+
+TEST_F(PostgresStoreTest, ALockOfAnotherSessionIsNotWaitedForForever) {
+  std::shared_ptr<Store> store = openStore(uri_ + "&connect_timeout=2", impatient());
+  ASSERT_OK(store->transact([](Transaction& t) { return t.putTask(sampleTask("counter")); }));
+  auto session = PostgresDatabase::open(uri_, PostgresDatabase::Mode::kWrites);
+  ASSERT_OK(session.status());
+  ASSERT_OK((*session)->begin());
+  ASSERT_OK((*session)->prepareOnce("LOCK TABLE tasks").run());
+  EXPECT_TRUE((*session)->prepareOnce("SELECT 1").step().ok());
+  const absl::Status status = ended([store] { return store->transact(countUp); });
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("lock"));
+  (*session)->rollback();
+  EXPECT_OK(store->transact(countUp));
+}
+
+TEST_F(PostgresStoreTest, OfTransactionsThatShareACommitOnlyTheFaultyOneFails) {
+  const auto store = openStore(uri_);
+  ASSERT_OK(store->transact([](Transaction& t) { return t.putTask(sampleTask("counter")); }));
+  std::string long_id;
+  for (int i = 0; i < 100; ++i) long_id += sha256Hex(absl::StrCat(i));  // longer than an index can hold
+  std::vector<absl::Status> results(12);
+  std::mutex mutex;
+  std::condition_variable done;
+  int open = static_cast<int>(results.size());
+  // Enqueued by one body, so that they share a commit.
+  bool enqueued = false;
+  ASSERT_OK(store->transact([&](Transaction&) {
+    if (std::exchange(enqueued, true)) return absl::OkStatus();
+    std::thread([&] {
+      for (size_t i = 0; i < results.size(); ++i) {
+        store->transactAsync(
+            [&, i](Transaction& t) -> absl::Status {
+              TESSERA_RETURN_IF_ERROR(countUp(t));
+              return i % 5 == 3 ? t.setPin(Kind::kJob, long_id, true) : absl::OkStatus();
+            },
+            [&, i](const absl::Status& status) {
+              const std::lock_guard lock(mutex);
+              results[i] = status;
+              if (--open == 0) done.notify_all();
+            });
+      }
+    }).join();
+    return absl::OkStatus();
+  }));
+  std::unique_lock lock(mutex);
+  done.wait(lock, [&] { return open == 0; });
+  int good = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    good += results[i].ok();
+    if (i % 5 == 3) {
+      EXPECT_TRUE(absl::IsInvalidArgument(results[i])) << results[i];
+    } else {
+      EXPECT_TRUE((results[i]).ok()) << i;
+    }
+  }
+  EXPECT_EQ(readOne(*store, [](Reader& r) { return r.getTask("counter"); })->fencing_token(), good);
+}
+
+TEST_F(PostgresStoreTest, AnOldSessionThatWakesUpCommitsNothing) {
+  PostgresStoreOptions options = impatient();
+  options.patience = std::chrono::seconds(20);
+  std::shared_ptr<Store> store = openStore(uri_, options);
+  ASSERT_OK(store->transact([](Transaction& t) { return t.putTask(sampleTask("warm-up")); }));
+  const auto backend = server().query(uri_,
+                                      "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND "
+                                      "application_name = 'tesserad' AND query LIKE '%COMMIT%'");
+  ASSERT_OK(backend.status());
+  pid_t pid = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(*backend, &pid)) << *backend;
+  kill(pid, SIGSTOP);
+  // It only writes, so its snapshot would be taken when the session wakes up.
+  ASSERT_OK(ended(
+      [store] { return store->transact([](Transaction& t) { return t.putTask(sampleTask("task", v1::BUILD, 1)); }); }));
+  ASSERT_OK(store->transact([](Transaction& t) { return t.putTask(sampleTask("task", v1::BUILD, 2)); }));
+  kill(pid, SIGCONT);
+  for (int i = 0; i < 600; ++i) {
+    const auto alive = server().query(uri_, absl::StrCat("SELECT count(*) FROM pg_stat_activity WHERE pid = ", pid));
+    if (alive.ok() && *alive == "0") break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(readOne(*store, [](Reader& r) { return r.getTask("task"); })->priority(), 2);
 }
 
 TEST_F(PostgresStoreTest, NoticesReachTheOtherServers) {

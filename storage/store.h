@@ -281,6 +281,11 @@ class Reader {
   virtual absl::StatusOr<int64_t> rowBlobBytes() = 0;
   /// Visits all items of a kind (except targets and workers) in unspecified order; stops at the first error.
   virtual absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) = 0;
+  /// Visits the items of a kind whose ids follow `after`, in a fixed order of the ids, at most `limit`. Returns their
+  /// number. For visits of all items in several snapshots, which other transactions need not wait for
+  /// (storage/snapshots.h).
+  virtual absl::StatusOr<int> forEachAfter(Kind kind, const std::string& after, int limit,
+                                           const std::function<absl::Status(const Stored&)>& visit) = 0;
   /// Stored::time_us of an artifact, object, blob or blob reference.
   virtual absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) = 0;
   /// The kinds (kBlob, kBlobReference, kArtifact) under which the project has an item of this name with a last use
@@ -292,7 +297,14 @@ class Reader {
   virtual absl::StatusOr<int64_t> eventCount(const std::string& job_id) = 0;
   /// All tokens, sorted by id; their number is small.
   virtual absl::StatusOr<std::vector<StoredToken>> tokens() = 0;
+  /// A value that the service keeps in this database under a name; empty if there is none.
+  virtual absl::StatusOr<std::string> setting(const std::string& name) = 0;
+  /// Whether the bytes of a blob are being removed (Transaction::beginBlobRemoval).
+  virtual absl::StatusOr<bool> isBlobBeingRemoved(const std::string& sha256) = 0;
 };
+
+/// After this time a server that removes a blob is taken for dead.
+inline constexpr int64_t kLongestRemovalUs = int64_t{600} * 1'000'000;
 
 /// Reads and writes that become durable atomically. `put` inserts, or replaces by id. References must point to stored
 /// items: a job's action, and both ends of a link; otherwise FAILED_PRECONDITION. A body may continue after
@@ -344,10 +356,15 @@ class Transaction : public Reader {
   /// Marks a blob as lost, because its bytes are missing, wrong, or about to be removed. It does not exist until it is
   /// put again; rows that refer to it, its last use and its blob references remain. No effect if it has no row.
   virtual absl::Status markBlobLost(const std::string& sha256) = 0;
+  /// Marks a blob as lost, and announces that its object is removed after this transaction. Until its row is erased or
+  /// marked as lost again, but at most for kLongestRemovalUs after its last use, nobody may store the object. No effect
+  /// if it has no row.
+  virtual absl::Status beginBlobRemoval(const std::string& sha256) = 0;
   /// Stores the bytes of a small blob; no effect if there are some. The caller has verified the digest.
   virtual absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) = 0;
   virtual absl::Status eraseBlobBytes(const std::string& sha256) = 0;
   virtual absl::Status putToken(const StoredToken& token) = 0;
+  virtual absl::Status putSetting(const std::string& name, std::string_view value) = 0;
 
   /// Deletes one item; no effect if it does not exist. Deletes dependent items as well: a job's events and versions,
   /// its action if no other job has it, the action's history, and its tasks if no other action has them; an artifact's
@@ -391,6 +408,10 @@ class Store {
   /// Runs `body` on a consistent read-only snapshot. A nested read sees the same snapshot; a nested transaction is
   /// INTERNAL.
   virtual absl::Status read(const std::function<absl::Status(Reader&)>& body) = 0;
+
+  /// Differs between a database and a copy of it that was restored elsewhere, as far as the engine can tell; empty: it
+  /// cannot.
+  virtual std::string origin() const { return ""; }
 
   /// Calls `listener` for each notice until the returned handle is destroyed. The listener must return at once and must
   /// not call listen().

@@ -9,9 +9,11 @@
 #include "clients/cli/certificates.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/list_output.h"
 #include "clients/cli/local_service.h"
 #include "clients/cli/output.h"
 #include "clients/cpp/trust.h"
+#include "google/protobuf/util/time_util.h"
 #include "proto/messages/project.h"
 #include "proto/support/printable.h"
 
@@ -162,6 +164,36 @@ void addCertificatesCommand(CommandLine& line, CLI::App* admin) {
                   << "]}\n";
       }
       return static_cast<int>(kExitOk);
+    };
+  });
+}
+
+std::vector<std::string> serverRow(const v1::Server& server) {
+  using google::protobuf::util::TimeUtil;
+  return {server.id(),
+          absl::AsciiStrToLower(v1::Server::State_Name(server.state())),
+          server.address(),
+          server.host(),
+          server.release(),
+          timeText(TimeUtil::TimestampToMicroseconds(server.start_time())),
+          timeText(TimeUtil::TimestampToMicroseconds(server.heartbeat_time())),
+          absl::StrJoin(server.duties(), ", ")};
+}
+
+void addServersCommand(CommandLine& line, CLI::App* admin) {
+  CLI::App* command = admin->add_subcommand("servers", "List the servers on the service's database")->fallthrough();
+  auto flags = std::make_shared<ListFlags>();
+  flags->addTo(command, "id, state, address, host, release, start_time, heartbeat_time", "id");
+  command->callback([&line, flags] {
+    line.action = [&line, flags] {
+      auto channel = line.connect();
+      if (!channel.ok()) return reportError(channel.status(), line.json);
+      return printList<v1::ListServersRequest>(
+          line, *flags, "servers", {"SERVER", "STATE", "ADDRESS", "HOST", "RELEASE", "STARTED", "HEARTBEAT", "DUTIES"},
+          [&](const auto& request) {
+            return (*channel)->call((*channel)->servers(), &v1::ServerService::Stub::ListServers, request);
+          },
+          [](const auto& page) -> const auto& { return page.servers(); }, serverRow);
     };
   });
 }
@@ -347,6 +379,7 @@ void addAdminCommand(CommandLine& line) {
   addSigningKeyCommand(line, admin);
   addTokenCommands(line, admin);
   addCertificatesCommand(line, admin);
+  addServersCommand(line, admin);
   addQuotasCommand(line, admin);
   addCollectCommand(line, admin);
   addVerifyCommand(line, admin);

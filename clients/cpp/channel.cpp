@@ -120,6 +120,7 @@ Channel::Channel(std::string address, std::shared_ptr<grpc::Channel> channel)
       fleet_(v1::FleetService::NewStub(channel_)),
       operators_(v1::OperatorService::NewStub(channel_)),
       admin_(v1::AdminService::NewStub(channel_)),
+      servers_(v1::ServerService::NewStub(channel_)),
       signing_(v1::SigningService::NewStub(channel_)) {}
 
 void Channel::setUnreachableCallback(std::function<void(std::chrono::milliseconds)> away) {

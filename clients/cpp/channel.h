@@ -22,6 +22,7 @@
 #include "tessera/v1/job.grpc.pb.h"
 #include "tessera/v1/operator_service.grpc.pb.h"
 #include "tessera/v1/record.grpc.pb.h"
+#include "tessera/v1/server_service.grpc.pb.h"
 #include "tessera/v1/signing_service.grpc.pb.h"
 #include "tessera/v1/target_service.grpc.pb.h"
 #include "tessera/v1/worker_service.grpc.pb.h"
@@ -80,6 +81,7 @@ class Channel {
   v1::FleetService::Stub& fleet() { return *fleet_; }
   v1::OperatorService::Stub& operators() { return *operators_; }
   v1::AdminService::Stub& admin() { return *admin_; }
+  v1::ServerService::Stub& servers() { return *servers_; }
   v1::SigningService::Stub& signing() { return *signing_; }
 
   KnownBlobs& knownBlobs() { return known_blobs_; }
@@ -116,6 +118,7 @@ class Channel {
   std::unique_ptr<v1::FleetService::Stub> fleet_;
   std::unique_ptr<v1::OperatorService::Stub> operators_;
   std::unique_ptr<v1::AdminService::Stub> admin_;
+  std::unique_ptr<v1::ServerService::Stub> servers_;
   std::unique_ptr<v1::SigningService::Stub> signing_;
   KnownBlobs known_blobs_;
   std::function<absl::Status()> ended_;

@@ -1,11 +1,13 @@
 #include "proto/channel/identity.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/support/client_interceptor.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "proto/messages/project.h"
 #include "proto/support/read_file.h"
 #include "proto/support/status_macros.h"
@@ -21,6 +25,8 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr char kIpv4[] = "ipv4:";
 
 absl::StatusOr<std::string> contentOf(const std::string& path, const char* what) {
   auto content = readFile(path);
@@ -46,7 +52,49 @@ absl::Status checkToken(const std::string& token, const std::string& from) {
       absl::StrCat(from, " holds no token; accepted: the line that `tessera admin token create` prints"));
 }
 
+/// Addresses of a list of servers, separated by commas; otherwise empty.
+std::vector<std::string> listOf(const std::string& address) {
+  if (!absl::StrContains(address, ',')) {
+    return {};
+  }
+  return absl::StrSplit(absl::string_view(address).substr(absl::StartsWith(address, kIpv4) ? sizeof(kIpv4) - 1 : 0),
+                        ',');
+}
+
+absl::Status checkList(const std::vector<std::string>& servers, const std::string& list) {
+  for (const std::string& server : servers) {
+    const std::vector<std::string> parts = absl::StrSplit(server, ':');
+    in_addr address{};
+    int port = 0;
+    if (parts.size() != 2 || inet_pton(AF_INET, parts[0].c_str(), &address) != 1 ||
+        !absl::SimpleAtoi(parts[1], &port) || port < 1 || port > 65535) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the servers' addresses: found '", server, "' in '", list,
+          "', accepted: IPv4 addresses with ports, separated by commas; servers with names: one name that resolves to "
+          "all of them, or the name of a load balancer"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// The target of gRPC for a list, in random order, so that callers spread over the servers. A server that does not
+/// answer is noticed within a lease.
+std::string targetOf(std::vector<std::string> servers, const Identity& identity, grpc::ChannelArguments& arguments) {
+  constexpr int kPingMs = 6'000, kPingAnswerMs = 3'000, kConnectMs = 3'000;
+  if (identity.tls()) {
+    arguments.SetSslTargetNameOverride(servers.front().substr(0, servers.front().find(':')));
+  }
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingAnswerMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
+  std::shuffle(servers.begin(), servers.end(), std::random_device());
+  return absl::StrCat(kIpv4, absl::StrJoin(servers, ","));
+}
+
 absl::Status checkAddress(const std::string& address) {
+  if (const std::vector<std::string> servers = listOf(address); !servers.empty()) {
+    return checkList(servers, address);
+  }
   for (const char* scheme : {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:"}) {
     if (absl::StartsWith(address, scheme)) {
       return absl::OkStatus();
@@ -180,6 +228,9 @@ Identity withEnvironment(Identity identity) {
 }
 
 bool isLocalAddress(const std::string& address) {
+  if (const std::vector<std::string> servers = listOf(address); !servers.empty()) {
+    return std::ranges::all_of(servers, isLocalAddress);
+  }
   for (const char* local : {"unix:", "unix-abstract:", "localhost:", "127.", "[::1]:", "ipv4:127.", "ipv6:[::1]:"}) {
     if (absl::StartsWith(address, local)) {
       return true;
@@ -191,6 +242,9 @@ bool isLocalAddress(const std::string& address) {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity,
                                                            const grpc::ChannelArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(checkAddress(address));
+  grpc::ChannelArguments complete = arguments;
+  const std::vector<std::string> servers = listOf(address);
+  const std::string target = servers.empty() ? address : targetOf(servers, identity, complete);
   TESSERA_ASSIGN_OR_RETURN(auto credentials, credentialsOf(identity));
   std::string token = trimmed(identity.token);
   if (!identity.token_file.empty()) {
@@ -205,7 +259,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
   }
   // Nothing to send, so no interceptor is needed.
   if (token.empty() && identity.project.empty()) {
-    return grpc::CreateCustomChannel(address, credentials, arguments);
+    return grpc::CreateCustomChannel(target, credentials, complete);
   }
   // Refuse before connecting: the first call would send the token already.
   if (!token.empty() && !identity.tls() && !isLocalAddress(address) && !identity.allow_plaintext_token) {
@@ -217,7 +271,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& ad
   std::vector<std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>> interceptors;
   interceptors.push_back(std::make_unique<ShowIdentities>(
       std::make_shared<TokenSource>(std::move(token), identity.token_file), identity.project));
-  return grpc::experimental::CreateCustomChannelWithInterceptors(address, credentials, arguments,
+  return grpc::experimental::CreateCustomChannelWithInterceptors(target, credentials, complete,
                                                                  std::move(interceptors));
 }
 

@@ -28,11 +28,15 @@ struct Identity {
 /// TESSERA_PROJECT.
 Identity withEnvironment(Identity identity);
 
-/// Whether the address refers to this machine: unix:/path, localhost, 127.x.y.z, [::1].
+/// Whether the address refers to this machine: unix:/path, localhost, 127.x.y.z, [::1]. Of a list, whether all do.
 bool isLocalAddress(const std::string& address);
 
 /// Returns a channel that sends the credentials with each call. It connects lazily. INVALID_ARGUMENT: malformed
 /// address, unreadable or malformed credential file, or a token that would cross a network unencrypted.
+///
+/// `address` may be a list of IPv4 addresses, "10.0.0.1:7401,10.0.0.2:7401": the channel uses one of these servers,
+/// chosen at random, and another one when that does not answer. With TLS, the certificate of each server must name the
+/// first address of the list.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> openChannel(const std::string& address, const Identity& identity,
                                                            const grpc::ChannelArguments& arguments);
 

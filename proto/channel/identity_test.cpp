@@ -31,6 +31,27 @@ TEST(OpenChannel, AnAddressIsAHostAndAPort) {
   }
 }
 
+TEST(OpenChannel, AListHoldsIpv4Addresses) {
+  for (const char* good : {"127.0.0.1:7400,127.0.0.1:7401", "ipv4:10.0.0.1:1,10.0.0.2:1"}) {
+    EXPECT_TRUE(statusOf(good, {}).ok()) << good;
+  }
+  for (const char* bad : {"127.0.0.1:7400,", ",127.0.0.1:7400", "127.0.0.1:7400,build-2:7400", "127.0.0.1:1,[::1]:1",
+                          "127.0.0.1:1,127.0.0.1:0", "dns:///a:1,127.0.0.1:1"}) {
+    const absl::Status status = statusOf(bad, {});
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad;
+    EXPECT_NE(status.message().find(bad), std::string::npos) << status;
+  }
+}
+
+TEST(OpenChannel, ATokenGoesToNoServerOfAListInPlainTextIfOneIsRemote) {
+  Identity identity;
+  identity.token = "tessera-0123";
+  EXPECT_TRUE(statusOf("127.0.0.1:1,127.0.0.2:1", identity).ok());
+  for (const char* list : {"127.0.0.1:1,10.0.0.1:1", "ipv4:127.0.0.1:1,10.0.0.1:1"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(statusOf(list, identity))) << list;
+  }
+}
+
 TEST(OpenChannel, WhatIsNoTokenIsNotSent) {
   for (const char* bad : {"two\nlines", "t\xc3\xb6ken", "a\tb", "\x7f"}) {
     Identity said, filed;

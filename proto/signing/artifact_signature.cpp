@@ -76,6 +76,27 @@ absl::StatusOr<SigningKey> SigningKey::ephemeral() {
   return SigningKey(std::move(key));
 }
 
+absl::StatusOr<SigningKey> SigningKey::parse(const std::string& pem) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> text(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())),
+                                                       &BIO_free);
+  Key key(text ? PEM_read_bio_PrivateKey(text.get(), nullptr, nullptr, nullptr) : nullptr, &EVP_PKEY_free);
+  if (!key || EVP_PKEY_get_base_id(key.get()) != EVP_PKEY_ED25519) {
+    ERR_clear_error();
+    return absl::FailedPreconditionError("the stored signing key is not an Ed25519 private key (PEM)");
+  }
+  return SigningKey(std::move(key));
+}
+
+absl::StatusOr<std::string> SigningKey::pem() const {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> text(BIO_new(BIO_s_mem()), &BIO_free);
+  if (!text || PEM_write_bio_PrivateKey(text.get(), key_.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
+    return failed("write a signing key");
+  }
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &bytes);
+  return std::string(bytes, static_cast<size_t>(size));
+}
+
 absl::StatusOr<SigningKey> SigningKey::open(const std::string& path) {
   const File file(fopen(path.c_str(), "re"), &fclose);
   if (!file) {

@@ -19,9 +19,13 @@ class SigningKey {
   /// Reads the key from `path` (PEM), or creates it there with owner-only permissions if there is no file.
   /// FAILED_PRECONDITION if the file is not an Ed25519 key or is readable by others.
   static absl::StatusOr<SigningKey> open(const std::string& path);
+  /// Reads a key in the form that pem() returns. FAILED_PRECONDITION if it is none.
+  static absl::StatusOr<SigningKey> parse(const std::string& pem);
   /// Returns a new key that is not stored.
   static absl::StatusOr<SigningKey> ephemeral();
 
+  /// The private key as PEM text.
+  absl::StatusOr<std::string> pem() const;
   /// 64 hexadecimal digits.
   const std::string& publicKey() const { return public_key_; }
   /// Signs a digest of 64 hexadecimal digits. Returns 128 hexadecimal digits, equal for equal digests (RFC 8032).

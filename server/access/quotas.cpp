@@ -201,24 +201,56 @@ std::map<std::string, v1::Quota> Quotas::named() const {
   return named_;
 }
 
+/// The project's bucket, filled up to now.
+Quotas::Bucket& Quotas::lockedBucket(const std::string& project, double rate) {
+  const double most = std::max(1.0, rate);
+  const int64_t now_us = clock_.nowMicros();
+  const auto [found, is_new] = buckets_.try_emplace(project, Bucket{.calls = most, .filled_us = now_us});
+  Bucket& bucket = found->second;
+  const double passed_s = static_cast<double>(std::max<int64_t>(0, now_us - bucket.filled_us)) / 1e6;
+  bucket.calls = std::min(most, bucket.calls + passed_s * rate);
+  bucket.filled_us = now_us;
+  return bucket;
+}
+
+std::map<std::string, int64_t> Quotas::callsTaken() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, int64_t> taken;
+  for (const auto& [project, bucket] : buckets_) {
+    taken[project] = bucket.taken;
+  }
+  return taken;
+}
+
+void Quotas::countElsewhere(const std::map<std::string, int64_t>& calls) {
+  constexpr double kMostSecondsOfDebt = 10;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [project, sum] : calls) {
+    const double rate = lockedOf(project).calls_per_second();
+    if (rate == 0) {
+      continue;
+    }
+    Bucket& bucket = lockedBucket(project, rate);
+    // The sum decreases when a server leaves. The first one says nothing about when the calls were.
+    const int64_t more = std::max<int64_t>(0, sum - bucket.elsewhere.value_or(sum));
+    bucket.elsewhere = sum;
+    bucket.calls = std::max(-kMostSecondsOfDebt * std::max(1.0, rate), bucket.calls - static_cast<double>(more));
+  }
+}
+
 absl::Status Quotas::takeCall(const std::string& project) {
   const std::lock_guard lock(mutex_);
   const double rate = lockedOf(project).calls_per_second();
   if (rate == 0) {
     return absl::OkStatus();
   }
-  const double most = std::max(1.0, rate);
-  const int64_t now_us = clock_.nowMicros();
-  const auto [found, is_new] = buckets_.try_emplace(project, Bucket{most, now_us});
-  Bucket& bucket = found->second;
-  const double passed_s = static_cast<double>(std::max<int64_t>(0, now_us - bucket.filled_us)) / 1e6;
-  bucket.calls = std::min(most, bucket.calls + passed_s * rate);
-  bucket.filled_us = now_us;
+  Bucket& bucket = lockedBucket(project, rate);
   if (bucket.calls < 1) {
     return quotaExceeded(project, "calls_per_second", rate, rate, static_cast<int64_t>((1 - bucket.calls) / rate * 1e6),
                          "make fewer calls: wait for a job with WatchJob instead of asking for it");
   }
   bucket.calls -= 1;
+  ++bucket.taken;
   return absl::OkStatus();
 }
 

@@ -79,16 +79,26 @@ class Quotas {
   /// Counts a call. RESOURCE_EXHAUSTED if the project has used up its calls.
   absl::Status takeCall(const std::string& project);
 
+  /// Calls that takeCall() counted since the start, of each project with a limit of its rate.
+  std::map<std::string, int64_t> callsTaken() const;
+  /// Counts the calls that other servers admitted, as sums since any time in the past; the increase since the previous
+  /// call of this function counts. A server learns of the others' calls with each heartbeat, so N servers together
+  /// admit at most N - 1 times the calls of one interval between heartbeats more than one server would.
+  void countElsewhere(const std::map<std::string, int64_t>& calls);
+
   /// Shared with calls in progress.
   const std::shared_ptr<QuotaRefusals>& refusals() const { return refusals_; }
 
  private:
-  /// Token bucket: holds the calls of one second, and refills steadily.
+  /// Token bucket: holds the calls of one second, and refills steadily. Each server has one for all servers' calls.
   struct Bucket {
-    double calls = 0;
+    double calls = 0;  ///< below 0: other servers admitted more than there were
     int64_t filled_us = 0;
+    int64_t taken = 0;
+    std::optional<int64_t> elsewhere = std::nullopt;  ///< sum at the last countElsewhere()
   };
   v1::Quota lockedOf(const std::string& project) const;
+  Bucket& lockedBucket(const std::string& project, double rate);
 
   Clock& clock_;
   const std::string file_;

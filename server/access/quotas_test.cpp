@@ -57,6 +57,36 @@ TEST_F(QuotasFile, IsReadWhenItChangesAndStandsWhileItIsWrong) {
   EXPECT_TRUE(quotas.named().empty());
 }
 
+TEST_F(QuotasFile, CallsAtOtherServersCount) {
+  write("default { calls_per_second: 10 }");
+  Quotas quotas(clock_, path());
+  ASSERT_TRUE(quotas.refresh().ok());
+  const auto admitted = [&] {
+    int calls = 0;
+    while (quotas.takeCall("vision").ok()) {
+      ++calls;
+    }
+    return calls;
+  };
+  quotas.countElsewhere({{"vision", 1000}});
+  EXPECT_EQ(admitted(), 10) << "the first sum says nothing about the present";
+  clock_.advance(1'000'000);
+  quotas.countElsewhere({{"vision", 1004}});
+  EXPECT_EQ(admitted(), 6);
+  clock_.advance(1'000'000);
+  quotas.countElsewhere({{"vision", 1024}});
+  EXPECT_EQ(admitted(), 0) << "the others admitted the calls of two seconds";
+  clock_.advance(1'000'000);
+  quotas.countElsewhere({{"vision", 7}});
+  EXPECT_EQ(admitted(), 0) << "the second second is used up too; a server that left gives nothing back";
+  clock_.advance(500'000);
+  EXPECT_EQ(admitted(), 5);
+  EXPECT_EQ(quotas.callsTaken().at("vision"), 10 + 6 + 5);
+  quotas.countElsewhere({{"vision", 7'000'000}});
+  clock_.advance(11'000'000);
+  EXPECT_GT(admitted(), 0) << "the debt is bounded";
+}
+
 TEST_F(QuotasFile, AFileThatIsBeingWrittenIsWaitedFor) {
   write("default { queued_jobs: 7 }");
   Quotas quotas(clock_, path());

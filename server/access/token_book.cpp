@@ -22,7 +22,7 @@ std::string newSecret(IdSource& ids) {
 
 }  // namespace
 
-absl::Status TokenBook::load() {
+absl::Status TokenBook::load() const {
   std::vector<storage::StoredToken> tokens;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(tokens, reader.tokens());
@@ -55,6 +55,9 @@ absl::StatusOr<v1::CreateTokenResponse> TokenBook::create(const v1::CreateTokenR
 }
 
 absl::StatusOr<v1::AccessToken> TokenBook::revoke(const std::string& id) {
+  if (is_shared_) {
+    TESSERA_RETURN_IF_ERROR(load());
+  }
   const std::unique_lock lock(mutex_);
   const auto found =
       std::find_if(by_hash_.begin(), by_hash_.end(), [&](const auto& entry) { return entry.second.id() == id; });
@@ -71,7 +74,10 @@ absl::StatusOr<v1::AccessToken> TokenBook::revoke(const std::string& id) {
   return token;
 }
 
-std::vector<v1::AccessToken> TokenBook::list() const {
+absl::StatusOr<std::vector<v1::AccessToken>> TokenBook::list() const {
+  if (is_shared_) {
+    TESSERA_RETURN_IF_ERROR(load());
+  }
   std::vector<v1::AccessToken> tokens;
   {
     const std::shared_lock lock(mutex_);
@@ -97,10 +103,27 @@ std::string TokenBook::issueForThisProcess(const std::string& name, v1::Role rol
   return secret;
 }
 
+bool TokenBook::mayLookUp() const {
+  constexpr int64_t kBetweenLooksUs = 50'000;
+  const std::lock_guard lock(looking_);
+  const int64_t now_us = clock_.nowMicros();
+  if (now_us < next_look_us_) {
+    return false;
+  }
+  next_look_us_ = now_us + kBetweenLooksUs;
+  return true;
+}
+
 absl::StatusOr<Caller> TokenBook::find(std::string_view secret) const {
   const std::string hash = sha256Hex(secret);
-  const std::shared_lock lock(mutex_);
-  const auto found = by_hash_.find(hash);
+  std::shared_lock lock(mutex_);
+  auto found = by_hash_.find(hash);
+  if (found == by_hash_.end() && is_shared_ && mayLookUp()) {
+    lock.unlock();
+    TESSERA_RETURN_IF_ERROR(load());  // another server may have created it
+    lock.lock();
+    found = by_hash_.find(hash);
+  }
   if (found == by_hash_.end()) {
     return absl::UnauthenticatedError("this token is not one of this service's");
   }

@@ -31,6 +31,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/workers/{id}", "tessera.v1.FleetService.GetWorker"},
     {"GET", "/v1/tasks", "tessera.v1.FleetService.ListTasks"},
     {"POST", "/v1/workers/{worker_id}:drain", "tessera.v1.FleetService.DrainWorker"},
+    {"GET", "/v1/servers", "tessera.v1.ServerService.ListServers"},
     {"GET", "/v1/operators", "tessera.v1.OperatorService.ListOperators"},
     {"POST", "/v1/blobs:findMissing", "tessera.v1.BlobService.FindMissingBlobs"},
     {"GET", "/v1/blobs/{digest.sha256}:queryUpload", "tessera.v1.BlobService.QueryUpload"},

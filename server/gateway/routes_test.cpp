@@ -43,12 +43,12 @@ TEST(Routes, NameMethodsAndFieldsThatThereAre) {
 }
 
 TEST(Routes, EveryUnaryMethodThatReadsIsReached) {
-  for (const char* method :
-       {"JobService.GetJob", "JobService.ListJobs", "JobService.ExplainKey", "ArtifactService.GetArtifact",
-        "ArtifactService.ListArtifacts", "ArtifactService.CheckArtifact", "RecordService.ListRecords",
-        "TargetService.GetTarget", "TargetService.ListTargets", "TargetService.ValidateTarget",
-        "FleetService.ListWorkers", "OperatorService.ListOperators", "BlobService.FindMissingBlobs",
-        "BlobService.QueryUpload", "AdminService.ListTokens", "AdminService.VerifyStorage"}) {
+  for (const char* method : {"JobService.GetJob", "JobService.ListJobs", "JobService.ExplainKey",
+                             "ArtifactService.GetArtifact", "ArtifactService.ListArtifacts",
+                             "ArtifactService.CheckArtifact", "RecordService.ListRecords", "TargetService.GetTarget",
+                             "TargetService.ListTargets", "TargetService.ValidateTarget", "FleetService.ListWorkers",
+                             "OperatorService.ListOperators", "BlobService.FindMissingBlobs", "BlobService.QueryUpload",
+                             "AdminService.ListTokens", "AdminService.VerifyStorage", "ServerService.ListServers"}) {
     const std::string full = std::string("tessera.v1.") + method;
     EXPECT_TRUE(std::ranges::any_of(routes(), [&](const Route& route) {
       return route.method == full && route.kind == AnswerKind::kUnary;

@@ -89,7 +89,8 @@ void addFlags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   app.add_option("--server-name", flags.server_name,
-                 "Part of the local workers' names: local-NAME-0, local-NAME-1, ...; default: local-0, local-1, ...")
+                 "Name among the servers on one --store, and part of the local workers' names: local-NAME-0, ...; "
+                 "default: with --store a random name, kept in the data folder, otherwise local-0, local-1, ...")
       ->check(serverName());
   auto* backup =
       app.add_option("--backup-to", flags.backup_to, "Copy the data folder there, also of a running service, and end");
@@ -151,6 +152,11 @@ void addFlags(CLI::App& app, Flags& flags) {
       app.add_option("--blobs", flags.blobs,
                      "Keep blobs in an object store that other machines reach: s3://BUCKET[/PREFIX]?endpoint=URL"
                      "[&region=NAME], or the absolute path of a shared folder; default: in the data folder");
+  app.add_option(
+         "--bind-blobs", flags.bind_blobs,
+         "With --blobs: take over an object store that has this mark of another database, or \"none\"; the message "
+         "of a start that was refused names it")
+      ->needs(blobs);
   app.add_option("--blob-cache", flags.blob_cache_bytes,
                  "With --blobs: limit of the local copies in the data folder; the least recently read are deleted")
       ->transform(CLI::AsSizeValue(false))

@@ -50,7 +50,8 @@ struct Flags {
   uint64_t max_model_bytes = uint64_t{2} << 30;
   uint64_t max_blob_bytes = uint64_t{64} << 30;
   uint64_t task_memory_bytes = 0;
-  std::string blobs;  ///< place of an object store; empty: the data folder
+  std::string blobs;       ///< place of an object store; empty: the data folder
+  std::string bind_blobs;  ///< mark of the object store that is replaced
   uint64_t blob_cache_bytes = uint64_t{16} << 30;
   uint64_t blob_quota_bytes = 0;
   uint64_t disk_reserve_bytes = 0;

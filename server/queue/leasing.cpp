@@ -29,12 +29,14 @@ absl::Status ofAnother(const std::string& worker_id) {
 }
 
 absl::StatusOr<v1::Worker> registeredWorker(storage::Reader& reader, const std::string& worker_id,
-                                            const std::string& owner) {
+                                            const std::string& owner, const Rules& rules) {
   auto worker = reader.getWorker(worker_id);
   if (worker.ok() && worker->owner() != owner) {
     return ofAnother(worker_id);
   }
-  return absl::IsNotFound(worker.status()) ? notRegistered(worker_id) : worker;
+  // It may have registered at a server of another release on this store.
+  const bool is_other_release = worker.ok() && worker->compiler_version() != rules.compiler_version;
+  return absl::IsNotFound(worker.status()) || is_other_release ? notRegistered(worker_id) : worker;
 }
 
 /// Kinds of tasks that the worker accepts; empty: all.
@@ -314,7 +316,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
   // Read first: waiting workers poll often, and a read needs no commit.
   bool worth_a_try = false;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
-    TESSERA_ASSIGN_OR_RETURN(const v1::Worker known, registeredWorker(reader, worker_id, owner));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Worker known, registeredWorker(reader, worker_id, owner, rules_));
     const int64_t now_us = clock_.nowMicros();
     v1::Worker worker = known;
     recordSelfCheck(worker, trouble);
@@ -335,7 +337,7 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
   }
   TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
     response.Clear();
-    TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner));
+    TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner, rules_));
     worker.set_last_seen_us(step.now_us);
     recordSelfCheck(worker, trouble);
     worker.set_state(stateOf(worker, step.now_us));
@@ -418,9 +420,11 @@ absl::Status Scheduler::workerGone(const std::string& worker_id) {
   });
 }
 
-absl::Status Scheduler::recover(const std::string& local_prefix) {
+absl::Status Scheduler::recover(const std::string& local_prefix, bool others_serve) {
   return transact([&](Step& step) -> absl::Status {
-    TESSERA_RETURN_IF_ERROR(resetWorkerTimes(step));
+    if (!others_serve) {
+      TESSERA_RETURN_IF_ERROR(resetWorkerTimes(step));
+    }
     TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
     for (v1::Task& task : tasks) {
       if (isLocal(local_prefix, task.worker_id())) {
@@ -430,7 +434,7 @@ absl::Status Scheduler::recover(const std::string& local_prefix) {
         failure.set_message("the server restarted, and its local workers with it");
         TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
         TESSERA_RETURN_IF_ERROR(requeueTask(step, task));
-      } else {
+      } else if (!others_serve) {
         // The clock may have been set while the server was down, so neither lease nor run time is measured across it.
         task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
         task.set_start_time_us(step.now_us);

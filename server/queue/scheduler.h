@@ -85,11 +85,14 @@ class Scheduler {
 
   /// Call once after a start. Workers whose id is `local_prefix` and a number ended with the previous server, so their
   /// tasks are returned to the queue. The others could not reach the server meanwhile, so their leases start again from
-  /// now.
-  absl::Status recover(const std::string& local_prefix);
+  /// now, unless `others_serve`: other servers on the store have answered them.
+  absl::Status recover(const std::string& local_prefix, bool others_serve = false);
 
   /// Ends overdue leases, jobs and tasks, and marks silent workers as lost. Call it several times a second.
   absl::Status sweep();
+  /// Call it instead of sweep() while another server sweeps. It keeps the time until this server's next sweep from
+  /// counting as a standstill.
+  void skipSweep();
 
   /// While draining, no task is leased.
   void setDraining(bool draining) { draining_ = draining; }

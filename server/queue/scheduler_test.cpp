@@ -452,6 +452,59 @@ TEST(Scheduler, WaitersOfAnotherServerOnTheStoreAreWoken) {
   EXPECT_GT(changed, 0);
 }
 
+TEST(Scheduler, AServerThatStartsBesideOthersReturnsOnlyItsOwnWorkersTasks) {
+  SchedulerFixture bench;
+  const Workflows workflows{};
+  (void)bench.create(bench.request("r1", "net", "a"));
+  (void)bench.create(bench.request("r2", "other net", "b"));
+  bench.registerWorker("remote");
+  bench.registerWorker("local-two-0");
+  const v1::Lease remote = bench.lease("remote"), local = bench.lease("local-two-0");
+  bench.clock.advance(1'000'000);
+  Scheduler two(*bench.store, *bench.blobs, bench.clock, bench.ids, workflows, bench.scheduler().rules());
+  const int64_t expiry_us = bench.task(remote.task_id()).lease_expiry_us();
+  ASSERT_TRUE(two.recover("local-two-", /*others_serve=*/true).ok());
+  EXPECT_EQ(bench.task(remote.task_id()).lease_expiry_us(), expiry_us);
+  EXPECT_EQ(bench.task(local.task_id()).state(), v1::Task::READY);
+  ASSERT_TRUE(two.recover("local-two-").ok());
+  EXPECT_GT(bench.task(remote.task_id()).lease_expiry_us(), expiry_us) << "alone: the worker could reach no server";
+}
+
+TEST(Scheduler, AServerThatTakesOverTheSweepEndsLeasesAtOnce) {
+  SchedulerFixture bench;
+  const Workflows workflows{};
+  const int64_t lease_us = bench.scheduler().rules().lease_us;
+  for (const bool watched : {true, false}) {
+    Scheduler two(*bench.store, *bench.blobs, bench.clock, bench.ids, workflows, bench.scheduler().rules());
+    ASSERT_TRUE(two.sweep().ok());
+    (void)bench.create(bench.request(watched ? "r1" : "r2", watched ? "net" : "other net", "a"));
+    bench.registerWorker("w", watched ? 1 : 2);
+    const v1::Lease lease = bench.lease("w");
+    for (int64_t us = 0; us <= lease_us; us += lease_us / 4) {
+      bench.clock.advance(lease_us / 4);
+      if (watched) {
+        two.skipSweep();
+      }
+    }
+    ASSERT_TRUE(two.sweep().ok());
+    EXPECT_EQ(bench.task(lease.task_id()).state(), watched ? v1::Task::READY : v1::Task::LEASED)
+        << "a server that stood still gives leases their time again";
+    EXPECT_TRUE(two.cancelJob(lease.job_id()).ok());
+  }
+}
+
+TEST(Scheduler, AWorkerOfAServerOfAnotherReleaseRegistersAgain) {
+  SchedulerFixture bench;
+  const Workflows workflows{};
+  bench.registerWorker("w");
+  (void)bench.create(bench.request("r1", "net", "a"));
+  Rules newer = bench.scheduler().rules();
+  newer.compiler_version = "newer";
+  Scheduler other(*bench.store, *bench.blobs, bench.clock, bench.ids, workflows, newer);
+  EXPECT_TRUE(absl::IsFailedPrecondition(other.leaseTask("w").status()));
+  EXPECT_NE(bench.lease("w").task_id(), "");
+}
+
 TEST(Scheduler, DrainingGivesNothingAway) {
   SchedulerFixture bench;
   bench.registerWorker("w");

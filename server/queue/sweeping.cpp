@@ -175,6 +175,12 @@ absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, st
   return absl::OkStatus();
 }
 
+void Scheduler::skipSweep() {
+  const std::lock_guard only_one(sweeping_);
+  last_sweep_us_ = clock_.nowMicros();
+  stranded_.clear();  // how long no worker could run a task is known to the server that sweeps
+}
+
 absl::Status Scheduler::sweep() {
   const std::lock_guard only_one(sweeping_);
   const int64_t now_us = clock_.nowMicros();

@@ -237,6 +237,10 @@ absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::Retentio
   if (!only_one.owns_lock()) {
     return absl::AbortedError("a collection, a verification or a backup is going on; try again when it has ended");
   }
+  std::shared_ptr<void> only_server;
+  if (exclusion_) {
+    TESSERA_ASSIGN_OR_RETURN(only_server, exclusion_());
+  }
   const int64_t used_before_us = clock_.nowMicros() - kMinKeepUs;
   std::vector<Victim> jobs, events, artifacts, objects, records;
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {

@@ -3,9 +3,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,8 +28,12 @@ namespace tessera::server {
 /// At every crash point no row refers to a missing file; a later collection finds the rest.
 class Collector {
  public:
-  Collector(storage::Store& store, storage::BlobStore& blobs, Clock& clock)
-      : store_(store), blobs_(blobs), clock_(clock) {}
+  /// Reserves the right to collect, among all servers on the store, until the result is destroyed. ABORTED if another
+  /// server collects.
+  using Exclusion = std::function<absl::StatusOr<std::shared_ptr<void>>()>;
+  /// `exclusion` may be empty: this server is alone.
+  Collector(storage::Store& store, storage::BlobStore& blobs, Clock& clock, Exclusion exclusion = {})
+      : store_(store), blobs_(blobs), clock_(clock), exclusion_(std::move(exclusion)) {}
 
   /// ABORTED while another collection is in progress.
   absl::StatusOr<v1::CollectGarbageResponse> collect(const v1::RetentionPolicy& policy, bool dry_run);
@@ -67,6 +73,7 @@ class Collector {
   storage::Store& store_;
   storage::BlobStore& blobs_;
   Clock& clock_;
+  const Exclusion exclusion_;
   std::mutex collecting_;
   std::atomic<bool> stopping_ = false;
 };

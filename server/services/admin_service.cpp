@@ -35,8 +35,8 @@ grpc::ServerUnaryReactor* AdminService::CreateToken(grpc::CallbackServerContext*
 grpc::ServerUnaryReactor* AdminService::ListTokens(grpc::CallbackServerContext* context,
                                                    const v1::ListTokensRequest* request,
                                                    v1::ListTokensResponse* response) {
-  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, response] {
-    const std::vector<v1::AccessToken> tokens = tokens_.list();
+  return answer(context, gate_, Right::kAdminister, executor_, *request, [this, response]() -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::AccessToken> tokens, tokens_.list());
     response->mutable_tokens()->Assign(tokens.begin(), tokens.end());
     return absl::OkStatus();
   });

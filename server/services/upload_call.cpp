@@ -87,6 +87,7 @@ absl::Status UploadCall::begin() {
 
 /// Composes a blob from bytes that exist already. Workers only: a client would learn which blobs exist.
 absl::Status UploadCall::beginFromFiles() {
+  from_files_ = true;
   const char* field = message_.placed().empty() ? "parts" : "placed";
   if (caller_.role != v1::WORKER) {
     return fieldError(field, "set", "left out: it is for workers");
@@ -135,9 +136,8 @@ absl::Status UploadCall::complete() {
                                             " announced; they are kept, go on from where QueryUpload says"));
   }
   // Also for a blob that existed: makes sure that it stays, since its writer may have died before. A file must be
-  // durable before a row refers to it; bytes in a row become durable with it.
-  // row speaks of it; bytes that become a row are so together with that one.
-  const bool together = blobs_.becomesRow(digest_.size_bytes());
+  // durable before a row refers to it; bytes in a row become durable with it. Composed and placed blobs are files.
+  const bool together = blobs_.becomesRow(digest_.size_bytes()) && !from_files_;
   TESSERA_RETURN_IF_ERROR(together ? absl::OkStatus() : upload_->commit());
   TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
     TESSERA_RETURN_IF_ERROR(together ? upload_->commit() : absl::OkStatus());

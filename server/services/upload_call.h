@@ -63,9 +63,10 @@ class UploadCall : public grpc::ServerReadReactor<v1::UploadBlobRequest>, public
   v1::Digest digest_;
   std::unique_ptr<storage::BlobStore::Upload> upload_;
   bool begun_ = false;
-  std::string project_;   ///< that will hold the blob; empty for a worker, whose report names the project
-  int64_t received_ = 0;  ///< bytes of the blob so far, including those of earlier streams
-  bool existed_ = false;  ///< the blob exists and the caller may read it: no bytes are needed
+  std::string project_;      ///< that will hold the blob; empty for a worker, whose report names the project
+  int64_t received_ = 0;     ///< bytes of the blob so far, including those of earlier streams
+  bool from_files_ = false;  ///< the blob is composed or placed
+  bool existed_ = false;     ///< the blob exists and the caller may read it: no bytes are needed
   bool finished_ = false;
   std::atomic<Read> read_ = Read::kPending;
   std::atomic<bool> gone_ = false;

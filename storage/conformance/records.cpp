@@ -182,5 +182,36 @@ TEST_P(StoreConformance, AMergeStoresContentOnce) {
   EXPECT_EQ(moved->median_ms(), 3);
 }
 
+/// Text that no compression shortens.
+std::string randomText(size_t size, uint32_t seed) {
+  std::string text;
+  for (uint32_t state = seed; text.size() < size;) {
+    state = state * 1664525 + 1013904223;
+    text.push_back(static_cast<char>('!' + (state >> 16) % 90));
+  }
+  return text;
+}
+
+TEST_P(StoreConformance, LongTextsOfRecordsAreStoredAndFound) {
+  v1::TuningRecord record = measured("long", "w", "zen4", 1, 2);
+  record.set_workload_summary(randomText(4096, 1));
+  record.mutable_workload_shape()->set_operators(randomText(60'000, 2));
+  record.set_validation(randomText(60'000, 3) + "\u00e9");
+  put(*store_, {record, measured("short", "w", "zen4", 1, 3)});
+  EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.getRecord("long"); })->validation(), record.validation());
+  std::string literal;
+  for (const char c : randomText(3000, 1)) {
+    if (c == '"' || c == '\\' || c == '*') literal.push_back('\\');
+    literal.push_back(c);
+  }
+  ListQuery query;
+  query.filter = absl::StrCat("summary = \"", literal, "\"");
+  query.order_by = "validation";
+  const auto found = readOne(*store_, [&](Reader& r) { return r.listRecords(query); });
+  ASSERT_OK(found.status());
+  ASSERT_EQ(found->items.size(), 1u);
+  EXPECT_EQ(found->items[0].workload_summary(), record.workload_summary());
+}
+
 }  // namespace
 }  // namespace tessera::storage

@@ -1,6 +1,10 @@
 // Deletion takes along exactly what belonged to the item alone; last uses only increase; pinned items stay.
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "proto/support/sha256.h"
+#include "proto/support/status_macros.h"
 #include "storage/conformance/samples.h"
+#include "storage/snapshots.h"
 
 namespace tessera::storage {
 namespace {
@@ -200,6 +204,67 @@ TEST_P(StoreConformance, ALostBlobIsNotThereUntilItIsPutAgain) {
   ASSERT_OK(store_->transact([&](Transaction& t) { return t.erase(Kind::kBlob, sha256); }));
   put();
   EXPECT_TRUE(isThere()) << "another one of this name";
+}
+
+TEST_P(StoreConformance, ARemovalOfBytesIsAnnounced) {
+  v1::Digest digest;
+  digest.set_sha256(std::string(64, 'c'));
+  const std::string& sha256 = digest.sha256();
+  const auto isRemoved = [&] { return *readOne(*store_, [&](Reader& r) { return r.isBlobBeingRemoved(sha256); }); };
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.beginBlobRemoval(sha256); }));
+  EXPECT_FALSE(isRemoved()) << "it has no row";
+  const auto begin = [&](Transaction& t) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(t.putBlob(digest, kDefaultProject));
+    return t.beginBlobRemoval(sha256);
+  };
+  ASSERT_OK(store_->transact(begin));
+  EXPECT_TRUE(isRemoved());
+  EXPECT_FALSE(*readOne(*store_, [&](Reader& r) { return r.hasBlob(sha256); }));
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.markBlobLost(sha256); }));
+  EXPECT_FALSE(isRemoved()) << "it was given up";
+  ASSERT_OK(store_->transact(begin));
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.putBlob(digest, kDefaultProject); }));
+  EXPECT_FALSE(isRemoved());
+  ASSERT_OK(store_->transact(begin));
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.erase(Kind::kBlob, sha256); }));
+  EXPECT_FALSE(isRemoved());
+}
+
+TEST_P(StoreConformance, SettingsAreKept) {
+  const auto value = [&] { return *readOne(*store_, [](Reader& r) { return r.setting("color"); }); };
+  EXPECT_EQ(value(), "");
+  ASSERT_OK(store_->transact([](Transaction& t) { return t.putSetting("color", "blue"); }));
+  ASSERT_OK(store_->transact([](Transaction& t) { return t.putSetting("color", std::string("gr\0n", 4)); }));
+  EXPECT_EQ(value(), std::string("gr\0n", 4));
+}
+
+TEST_P(StoreConformance, ItemsAreVisitedInSeveralSnapshots) {
+  constexpr int kItems = 2 * kSnapshotItems + 1;
+  ASSERT_OK(store_->transact([&](Transaction& t) -> absl::Status {
+    for (int i = 0; i < kItems; ++i) {
+      TESSERA_RETURN_IF_ERROR(t.insertJob(sampleJob(absl::StrCat("job ", i)), "hash", ""));
+      v1::Digest digest;
+      digest.set_sha256(sha256Hex(absl::StrCat(i)));
+      TESSERA_RETURN_IF_ERROR(t.putBlob(digest, i % 2 == 0 ? "p" : "p-q", 1));
+    }
+    return absl::OkStatus();
+  }));
+  for (const Kind kind : {Kind::kJob, Kind::kBlob, Kind::kBlobReference}) {
+    std::vector<std::string> ids;
+    ASSERT_OK(forEachInSnapshots(*store_, kind, [&](Reader& reader, const Stored& stored) -> absl::Status {
+      ids.push_back(stored.id);
+      return reader.isPinned(kind, stored.id).status();
+    }));
+    EXPECT_EQ(ids.size(), kItems);
+    ASSERT_OK(store_->read([&](Reader& r) {
+      EXPECT_THAT(idsOf(r, kind), testing::UnorderedElementsAreArray(ids));
+      return absl::OkStatus();
+    }));
+  }
+  EXPECT_FALSE(
+      forEachInSnapshots(*store_, Kind::kTarget, [](Reader&, const Stored&) { return absl::OkStatus(); }).ok());
+  EXPECT_TRUE(absl::IsCancelled(
+      forEachInSnapshots(*store_, Kind::kJob, [](Reader&, const Stored&) { return absl::CancelledError(); })));
 }
 
 TEST_P(StoreConformance, LastUsesOnlyRise) {

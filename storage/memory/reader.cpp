@@ -283,6 +283,15 @@ absl::StatusOr<int64_t> MemoryTransaction::blobSize(const std::string& sha256) {
   return absl::NotFoundError(absl::StrCat("there is no blob \"", sha256, "\"; upload it first"));
 }
 
+absl::StatusOr<bool> MemoryTransaction::isBlobBeingRemoved(const std::string& sha256) {
+  return tables_.removed_blobs.contains(sha256);
+}
+
+absl::StatusOr<std::string> MemoryTransaction::setting(const std::string& name) {
+  const std::string* value = tables_.settings.find(name);
+  return value == nullptr ? std::string() : *value;
+}
+
 absl::StatusOr<std::string> MemoryTransaction::blobBytes(const std::string& sha256) {
   const auto* row = tables_.blob_bytes.find(sha256);
   if (row != nullptr) return row->first;

@@ -87,6 +87,24 @@ absl::Status MemoryTransaction::forEach(Kind kind, const std::function<absl::Sta
   }
 }
 
+absl::StatusOr<int> MemoryTransaction::forEachAfter(Kind kind, const std::string& after, int limit,
+                                                    const std::function<absl::Status(const Stored&)>& visit) {
+  const auto follows = [&](const std::string& id) {
+    return after.empty() || (kind == Kind::kBlobReference ? holdOf(id) > holdOf(after) : id > after);
+  };
+  int visited = 0;
+  bool full = false;
+  const absl::Status status = forEach(kind, [&](const Stored& stored) -> absl::Status {
+    if (!follows(stored.id)) return absl::OkStatus();
+    full = visited == limit;
+    if (full) return absl::CancelledError();
+    ++visited;
+    return visit(stored);
+  });
+  if (!full) TESSERA_RETURN_IF_ERROR(status);
+  return visited;
+}
+
 absl::StatusOr<int64_t> MemoryTransaction::lastUse(Kind kind, const std::string& id) {
   if (!hasUse(kind)) return notOf(kind, "last use");
   const bool present = kind == Kind::kArtifact        ? tables_.artifacts.contains(id)
@@ -175,6 +193,7 @@ absl::Status MemoryTransaction::erase(Kind kind, const std::string& id) {
       }
       tables_.blobs.erase(id);
       tables_.lost_blobs.set(id, false);
+      tables_.removed_blobs.set(id, false);
       break;
     }
     case Kind::kBlobReference:

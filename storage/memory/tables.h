@@ -80,6 +80,8 @@ struct Tables {
   Table<Text, v1::Worker> workers{undo};
   Table<Text, int64_t> blobs{undo};                        ///< sizes by SHA-256
   Index<Text> lost_blobs{undo};                            ///< those that are marked lost
+  Index<Text> removed_blobs{undo};                         ///< those whose bytes are being removed
+  Table<Text, Text> settings{undo};                        ///< by name
   Table<Text, std::pair<Text, int64_t>> blob_bytes{undo};  ///< by SHA-256: bytes and time of storage
   Table<std::pair<Text, Text>, int64_t> holds{undo};       ///< project, SHA-256 -> size
   Table<Text, StoredToken> tokens{undo};

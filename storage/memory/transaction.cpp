@@ -216,6 +216,7 @@ absl::Status MemoryTransaction::putBlob(const v1::Digest& digest, const std::str
   tables_.blobs.put(digest.sha256(), digest.size_bytes());
   // Whoever records a blob has just stored its content, so a lost blob is found again.
   tables_.lost_blobs.set(digest.sha256(), false);
+  tables_.removed_blobs.set(digest.sha256(), false);
   if (project.empty()) return absl::OkStatus();
   // The size of a blob never changes: an existing row needs no write, which the undo log would have to keep.
   if (!tables_.holds.contains({project, digest.sha256()})) {
@@ -226,6 +227,18 @@ absl::Status MemoryTransaction::putBlob(const v1::Digest& digest, const std::str
 
 absl::Status MemoryTransaction::markBlobLost(const std::string& sha256) {
   if (tables_.blobs.contains(sha256)) tables_.lost_blobs.set(sha256, true);
+  tables_.removed_blobs.set(sha256, false);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::beginBlobRemoval(const std::string& sha256) {
+  TESSERA_RETURN_IF_ERROR(markBlobLost(sha256));
+  if (tables_.blobs.contains(sha256)) tables_.removed_blobs.set(sha256, true);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryTransaction::putSetting(const std::string& name, std::string_view value) {
+  tables_.settings.put(name, std::string(value));
   return absl::OkStatus();
 }
 

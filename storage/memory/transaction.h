@@ -70,7 +70,11 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<std::vector<RowBlob>> rowBlobsAfter(const std::string& sha256, int limit) override;
   absl::StatusOr<int64_t> rowBlobBytes() override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
+  absl::StatusOr<std::string> setting(const std::string& name) override;
+  absl::StatusOr<bool> isBlobBeingRemoved(const std::string& sha256) override;
   absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
+  absl::StatusOr<int> forEachAfter(Kind kind, const std::string& after, int limit,
+                                   const std::function<absl::Status(const Stored&)>& visit) override;
   absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;
   absl::StatusOr<std::vector<Kind>> usedBefore(const std::string& project, const std::string& name,
                                                int64_t time_us) override;
@@ -98,9 +102,11 @@ class MemoryTransaction : public Transaction {
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
   absl::Status markBlobLost(const std::string& sha256) override;
+  absl::Status beginBlobRemoval(const std::string& sha256) override;
   absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) override;
   absl::Status eraseBlobBytes(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;
+  absl::Status putSetting(const std::string& name, std::string_view value) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;
   absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;

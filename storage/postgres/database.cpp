@@ -1,11 +1,11 @@
 #include "storage/postgres/database.h"
 
-#include <array>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/support/status_macros.h"
+#include "storage/postgres/connection.h"
 
 namespace tessera::storage {
 namespace {
@@ -15,13 +15,15 @@ namespace {
 constexpr const char* kSession =
     "SET jit = off; SET plan_cache_mode = force_generic_plan; SET client_min_messages = warning; "
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
-/// Scans of whole tables would also make a serializable transaction conflict with every writer of the table. A server
-/// that hangs within a transaction loses it, so that its locks do not stop the others.
-constexpr const char* kWriterSession = "SET enable_seqscan = off; SET idle_in_transaction_session_timeout = '60s'";
+/// Scans of whole tables would also make a serializable transaction conflict with every writer of the table.
+constexpr const char* kWriterSession = "SET enable_seqscan = off";
+/// The server ends a statement whose client is gone. Not every system that PostgreSQL runs on can do that.
+constexpr const char* kCheckClient = "SET client_connection_check_interval = '10s'";
 
+/// A negative batch marks a closed connection, whose transactions must not commit any more: the division then fails.
 constexpr const char* kMarkCommit =
-    "INSERT INTO store_writers VALUES ($1, $2, now()) ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, seen = "
-    "excluded.seen";
+    "INSERT INTO store_writers VALUES ($1, $2, now()) ON CONFLICT (id) DO UPDATE SET batch = excluded.batch / "
+    "(store_writers.batch >= 0)::int, seen = excluded.seen";
 
 struct ErrorClass {
   std::string_view state;  ///< SQLSTATE, or its first two characters
@@ -35,13 +37,14 @@ constexpr ErrorClass kErrorClasses[] = {
     {"40", absl::StatusCode::kAborted, "another server changed the same rows; retry"},
     {"55P03", absl::StatusCode::kAborted, "a lock was not available; retry"},
     {"08", absl::StatusCode::kUnavailable, "the connection failed"},
+    {"57014", absl::StatusCode::kUnavailable, "the statement was cancelled"},
     {"57P", absl::StatusCode::kUnavailable, "the database is shutting down or starting"},
     {"25006", absl::StatusCode::kUnavailable, "the server is a standby; name all hosts in the connection string"},
     {"53300", absl::StatusCode::kUnavailable, "raise max_connections of the database"},
     {"53", absl::StatusCode::kResourceExhausted, "the database is out of disk space or memory"},
-    {"54", absl::StatusCode::kResourceExhausted, "a value is too large"},
+    {"54", absl::StatusCode::kInvalidArgument, "a value is too large"},
     {"22", absl::StatusCode::kInvalidArgument, "a value cannot be stored"},
-    {"42501", absl::StatusCode::kPermissionDenied, "grant the role access to the tables of Tessera"},
+    {"42501", absl::StatusCode::kInternal, "grant the role access to the tables of Tessera"},
     {"XX001", absl::StatusCode::kDataLoss, "the database is damaged; restore it from a backup"},
     {"XX002", absl::StatusCode::kDataLoss, "an index of the database is damaged; rebuild it"},
 };
@@ -59,34 +62,9 @@ std::string lineOf(const char* message) {
 
 }  // namespace
 
-PGconn* connectPostgres(const std::string& uri) {
-  // Parameters before `dbname` are defaults, which the connection string may override. A peer that vanished is noticed
-  // within 15 s.
-  constexpr std::array<std::pair<const char*, const char*>, 7> kDefaults = {{
-      {"fallback_application_name", "tesserad"},
-      {"connect_timeout", "5"},
-      {"target_session_attrs", "read-write"},
-      {"keepalives_idle", "5"},
-      {"keepalives_interval", "5"},
-      {"keepalives_count", "2"},
-      {"tcp_user_timeout", "15000"},
-  }};
-  std::vector<const char*> names, values;
-  for (const auto& [name, value] : kDefaults) {
-    names.push_back(name);
-    values.push_back(value);
-  }
-  for (const auto& [name, value] : {std::pair{"dbname", uri.c_str()}, {"client_encoding", "UTF8"}}) {
-    names.push_back(name);
-    values.push_back(value);
-  }
-  names.push_back(nullptr);
-  values.push_back(nullptr);
-  return PQconnectdbParams(names.data(), values.data(), /*expand_dbname=*/1);
-}
-
-absl::StatusOr<std::unique_ptr<PostgresDatabase>> PostgresDatabase::open(const std::string& uri, Mode mode) {
-  std::unique_ptr<PostgresDatabase> database(new PostgresDatabase(uri, mode));
+absl::StatusOr<std::unique_ptr<PostgresDatabase>> PostgresDatabase::open(const std::string& uri, Mode mode,
+                                                                         const PostgresLimits& limits) {
+  std::unique_ptr<PostgresDatabase> database(new PostgresDatabase(uri, mode, limits));
   TESSERA_RETURN_IF_ERROR(database->reconnect());
   return database;
 }
@@ -103,8 +81,14 @@ absl::Status PostgresDatabase::reconnect() {
   connection_ = connectPostgres(uri_);
   lost_ = false;
   if (isLost()) return absl::UnavailableError(lineOf(PQerrorMessage(connection_)));
+  ++connections_;
   PQenterPipelineMode(connection_);
   TESSERA_RETURN_IF_ERROR(execute(kSession));
+  // A server that hangs within a transaction loses it, so that its locks and its snapshot do not stop the others.
+  const std::string limits = absl::StrCat("SET lock_timeout = ", limits_.lock.count(),
+                                          "; SET idle_in_transaction_session_timeout = ", limits_.idle.count());
+  TESSERA_RETURN_IF_ERROR(execute(limits.c_str()));
+  (void)execute(kCheckClient);
   return mode_ == Mode::kWrites ? execute(kWriterSession) : absl::OkStatus();
 }
 
@@ -130,16 +114,23 @@ Statement PostgresDatabase::prepare(const char* sql) {
 }
 
 Statement PostgresDatabase::prepareOnce(std::string_view sql) {
-  return Statement(*new PostgresStatement(*this, nullptr, toPostgres(sql)));
+  PostgresStatementText text = toPostgres(sql);
+  text.streamed = text.streamed || text.pages;
+  return Statement(*new PostgresStatement(*this, nullptr, std::move(text)));
 }
 
 absl::Status PostgresDatabase::execute(const char* sql) { return answer(sql).status(); }
 
-absl::StatusOr<std::string> PostgresDatabase::answer(const std::string& sql) {
+absl::StatusOr<std::string> PostgresDatabase::answer(const std::string& sql, std::chrono::milliseconds timeout) {
   synchronize();
+  if (isLost()) return absl::UnavailableError("the connection to the database is lost");
   PQexitPipelineMode(connection_);
-  PGresult* const result = PQexec(connection_, sql.c_str());
+  PGresult* const result = executeWithin(connection_, sql.c_str(), timeout.count() == 0 ? limits_.answer : timeout);
   absl::StatusOr<std::string> answer;
+  if (result == nullptr) {
+    loseConnection();
+    return silent();
+  }
   if (PQresultStatus(result) == PGRES_TUPLES_OK || PQresultStatus(result) == PGRES_COMMAND_OK) {
     answer = PQntuples(result) > 0 ? std::string(PQgetvalue(result, 0, 0)) : "";
   } else {
@@ -148,6 +139,22 @@ absl::StatusOr<std::string> PostgresDatabase::answer(const std::string& sql) {
   PQclear(result);
   PQenterPipelineMode(connection_);
   return answer;
+}
+
+absl::Status PostgresDatabase::silent() const {
+  return absl::UnavailableError(absl::StrCat(name(), " does not answer"));
+}
+
+absl::StatusOr<bool> PostgresDatabase::closeUncertainBatch() {
+  // The statement waits for a session that was lost within its COMMIT, if the server has not noticed its end yet. A
+  // session that has not come that far can no longer commit: its own mark fails on the row that is written here.
+  TESSERA_ASSIGN_OR_RETURN(
+      const std::string batch,
+      answer(absl::StrCat("INSERT INTO store_writers VALUES ('", uncertain_mark_,
+                          "', -1, now()) ON CONFLICT (id) DO UPDATE SET batch = CASE WHEN store_writers.batch < 0 THEN "
+                          "store_writers.batch ELSE -1 - store_writers.batch END, seen = excluded.seen "
+                          "RETURNING -1 - batch")));
+  return batch == absl::StrCat(std::exchange(uncertain_batch_, 0));
 }
 
 absl::Status PostgresDatabase::begin() {
@@ -172,7 +179,8 @@ absl::Status PostgresDatabase::commit() {
   if (!fault().ok()) return fault();
   if (wrote_ && !writer_.empty()) {
     PostgresParameters mark;
-    mark.add(writer_, true);
+    uncertain_mark_ = absl::StrCat(writer_, ".", connections_);
+    mark.add(uncertain_mark_, true);
     mark.add(absl::StrCat(++batch_), false);
     (void)send(kMarkCommit, mark);
     uncertain_batch_ = batch_;
@@ -233,8 +241,9 @@ PostgresReplyPtr PostgresDatabase::expect(bool sent) {
 absl::Status PostgresDatabase::await(const PostgresReplyPtr& reply) {
   if (reply->arrived) return reply->status;
   ++round_trips_;
-  // If the connection fails here, the answer is its error.
-  if (PQsendFlushRequest(connection_) == 1) (void)PQflush(connection_);
+  // If the connection fails here, the answer is its error. A synchronization, because the server limits the time that a
+  // transaction is idle only after one.
+  if (PQpipelineSync(connection_) == 1) expected_.push_back(nullptr);
   while (!reply->arrived) receiveOne();
   has_answers_ = has_answers_ || reply->status.ok();
   return reply->status;
@@ -248,8 +257,18 @@ void PostgresDatabase::synchronize() {
   while (!expected_.empty()) receiveOne();
 }
 
+PGresult* PostgresDatabase::nextResult() {
+  // A read may take longer: it waits for nobody, and its statement may be a statistic of all records.
+  if (awaitAnswer(connection_, mode_ == Mode::kReads ? 4 * limits_.answer : limits_.answer)) {
+    return PQgetResult(connection_);
+  }
+  setFault(silent());
+  loseConnection();
+  return nullptr;
+}
+
 void PostgresDatabase::receiveOne() {
-  PGresult* const result = PQgetResult(connection_);
+  PGresult* const result = nextResult();
   if (result == nullptr) return loseConnection();
   const PostgresReplyPtr reply = expected_.front();
   expected_.pop_front();
@@ -273,7 +292,7 @@ void PostgresDatabase::receiveOne() {
     }
   }
   // The end of this statement's results.
-  while (PGresult* const more = PQgetResult(connection_)) PQclear(more);
+  while (PGresult* const more = nextResult()) PQclear(more);
 }
 
 void PostgresDatabase::loseConnection() {

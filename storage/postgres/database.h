@@ -2,6 +2,7 @@
 
 #include <postgresql/libpq-fe.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "storage/postgres/dialect.h"
+#include "storage/postgres/limits.h"
 #include "storage/sql/database.h"
 #include "storage/value.h"
 
@@ -100,10 +102,6 @@ class PostgresStatement final : public EngineStatement {
   absl::Status status_;
 };
 
-/// Connects with a connection string of libpq; the caller closes the connection. Of several hosts, takes the one that
-/// accepts writes.
-PGconn* connectPostgres(const std::string& uri);
-
 /// One connection to a PostgreSQL server. Statements are prepared once, and sent in pipeline mode: a statement that
 /// writes is sent without waiting for its answer, which arrives with that of the next read or of the commit.
 ///
@@ -116,7 +114,8 @@ class PostgresDatabase final : public Database {
   /// Rows of a streamed statement that its prepared form returns.
   static constexpr int kHeadRows = 8;
   /// `uri` is a connection string of libpq. UNAVAILABLE if no server accepts the connection.
-  static absl::StatusOr<std::unique_ptr<PostgresDatabase>> open(const std::string& uri, Mode mode);
+  static absl::StatusOr<std::unique_ptr<PostgresDatabase>> open(const std::string& uri, Mode mode,
+                                                                const PostgresLimits& limits = {});
   ~PostgresDatabase() override;
 
   Statement prepare(const char* sql) override;
@@ -131,8 +130,10 @@ class PostgresDatabase final : public Database {
   int64_t changes() override;
   bool hasOtherWriters() const override { return true; }
 
-  /// Runs one statement outside of transactions. Returns the first value of its first row as text; empty: no row.
-  absl::StatusOr<std::string> answer(const std::string& sql);
+  /// Runs statements outside of transactions. Returns the first value of the last one's first row as text; empty: no
+  /// row. UNAVAILABLE if the answer takes longer than `timeout` (0: the limit of the connection).
+  absl::StatusOr<std::string> answer(const std::string& sql,
+                                     std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
   /// Opens a new connection in place of the present one.
   absl::Status reconnect();
   /// Whether the transaction has received an answer.
@@ -143,11 +144,13 @@ class PostgresDatabase final : public Database {
   void setCareful(bool careful) { careful_ = careful; }
   /// Whether each transaction is refused at its first COMMIT, as if another server had changed the same rows.
   void setRehearsal(bool rehearsal) { rehearsal_ = rehearsal; }
-  /// The row of `store_writers` that each COMMIT of a transaction that wrote updates with the number of the batch.
+  /// Each COMMIT of a transaction that wrote updates a row of `store_writers` with the number of the batch. The row's
+  /// id is "WRITER.N" for the N-th connection of this object.
   void setCommitMark(std::string writer) { writer_ = std::move(writer); }
   /// Number of the batch whose COMMIT was sent without an answer; 0: none.
   int64_t uncertainBatch() const { return uncertain_batch_; }
-  void clearUncertainBatch() { uncertain_batch_ = 0; }
+  /// Whether that batch was committed. Afterwards its connection, which may be alive at the server, commits nothing.
+  absl::StatusOr<bool> closeUncertainBatch();
   /// "database NAME on HOST", for messages.
   std::string name() const;
   /// Statements and round trips since the connection was opened, for tests and figures.
@@ -155,7 +158,8 @@ class PostgresDatabase final : public Database {
 
  private:
   friend class PostgresStatement;
-  PostgresDatabase(std::string uri, Mode mode) : uri_(std::move(uri)), mode_(mode) {}
+  PostgresDatabase(std::string uri, Mode mode, const PostgresLimits& limits)
+      : uri_(std::move(uri)), mode_(mode), limits_(limits) {}
 
   PostgresText& textOf(const char* sql);
   /// Sends a statement once; the answer is expected after all earlier ones.
@@ -167,12 +171,16 @@ class PostgresDatabase final : public Database {
   void loseConnection();
   /// Waits until the answer has arrived, and returns its error.
   absl::Status await(const PostgresReplyPtr& reply);
+  /// PQgetResult() that waits only for the limited time; then the connection is lost.
+  PGresult* nextResult();
+  absl::Status silent() const;
   void receiveOne();
   absl::Status errorOf(const PGresult* result);
   std::string nextCursor() { return "cursor_" + std::to_string(++cursors_); }
 
   const std::string uri_;
   const Mode mode_;
+  const PostgresLimits limits_;
   PGconn* connection_ = nullptr;
   bool open_ = false;   ///< BEGIN was sent, and neither COMMIT nor ROLLBACK
   bool wrote_ = false;  ///< since BEGIN
@@ -184,6 +192,8 @@ class PostgresDatabase final : public Database {
   std::string writer_;
   int64_t batch_ = 0;
   int64_t uncertain_batch_ = 0;
+  std::string uncertain_mark_;  ///< the row of that batch
+  int64_t connections_ = 0;     ///< number of the present one
   int64_t cursors_ = 0;
   int64_t round_trips_ = 0;
   std::deque<PostgresReplyPtr> expected_;  ///< in the order of sending; null: a synchronization

@@ -63,6 +63,9 @@ bool mayViolate(std::string_view sqlite) {
   return guarded->contains(sqlite);
 }
 
+/// A page of a list, which ends at its number of items or of bytes.
+bool isPage(std::string_view sqlite) { return sqlite.starts_with("SELECT body") && sqlite.ends_with(" LIMIT ?"); }
+
 /// Removes each " INDEXED BY name".
 void removeHints(std::string& sql) {
   constexpr std::string_view kHint = " INDEXED BY ";
@@ -97,6 +100,7 @@ PostgresStatementText toPostgres(std::string_view sqlite) {
   const auto replaced = replacements().find(sqlite);
   text.sql = std::string(replaced == replacements().end() ? sqlite : replaced->second);
   text.streamed = isStreamed(sqlite);
+  text.pages = isPage(sqlite);
   text.may_violate = mayViolate(sqlite);
   text.reads = text.sql.starts_with("SELECT") || text.sql.starts_with("FETCH");
   text.writes = text.sql.starts_with("INSERT") || text.sql.starts_with("UPDATE") || text.sql.starts_with("DELETE");

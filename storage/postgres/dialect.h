@@ -15,6 +15,8 @@ struct PostgresStatementText {
   bool may_violate = false;
   /// May return more rows than the caller steps over, so the rows are fetched in parts.
   bool streamed = false;
+  /// A page of rows that the caller may leave early.
+  bool pages = false;
   /// Parameters, from 0, that are patterns of GLOB and become patterns of LIKE.
   std::vector<int> globs;
 };

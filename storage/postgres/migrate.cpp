@@ -1,7 +1,12 @@
 #include "storage/postgres/migrate.h"
 
+#include <spdlog/spdlog.h>
+
+#include <chrono>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
@@ -14,8 +19,25 @@ namespace tessera::storage {
 namespace {
 
 /// Held by the server that migrates. The number is "TSRA".
-constexpr const char* kLock = "SELECT pg_advisory_lock(1414746689)";
+constexpr const char* kLock = "SELECT pg_try_advisory_lock(1414746689)";
 constexpr const char* kUnlock = "SELECT pg_advisory_unlock(1414746689)";
+
+/// A migration of large tables takes long; a server that starts meanwhile waits for it.
+constexpr std::chrono::minutes kLongest(60);
+constexpr std::chrono::milliseconds kPause(200);
+
+absl::Status lockMigrations(PostgresDatabase& database) {
+  const auto give_up = std::chrono::steady_clock::now() + kLongest;
+  for (bool told = false;; std::this_thread::sleep_for(kPause)) {
+    TESSERA_ASSIGN_OR_RETURN(const std::string locked, database.answer(kLock));
+    if (locked == "t") return absl::OkStatus();
+    if (std::chrono::steady_clock::now() > give_up) {
+      return absl::UnavailableError(absl::StrCat(database.name(), ": another server has been migrating it for ",
+                                                 kLongest.count(), " minutes; look at its log"));
+    }
+    if (!std::exchange(told, true)) spdlog::info("{}: waiting for the server that migrates it", database.name());
+  }
+}
 
 /// The oldest schema whose programs can use the tables after this migration.
 absl::StatusOr<int> compatibleWith(const Migration& migration) {
@@ -32,9 +54,11 @@ absl::StatusOr<int> compatibleWith(const Migration& migration) {
 absl::Status apply(PostgresDatabase& database, const Migration& migration) {
   TESSERA_ASSIGN_OR_RETURN(const int compatible, compatibleWith(migration));
   absl::Status status =
-      database.execute(absl::StrCat("BEGIN;", migration.sql, "\n;INSERT INTO schema_version VALUES (",
-                                    migration.version, ", '", migration.name, "', now(), ", compatible, "); COMMIT")
-                           .c_str());
+      database
+          .answer(absl::StrCat("BEGIN;", migration.sql, "\n;INSERT INTO schema_version VALUES (", migration.version,
+                               ", '", migration.name, "', now(), ", compatible, "); COMMIT"),
+                  kLongest)
+          .status();
   if (status.ok()) return status;
   (void)database.execute("ROLLBACK");
   return absl::Status(status.code(), absl::StrCat("migration ", migration.name, ": ", status.message()));
@@ -50,7 +74,7 @@ absl::StatusOr<int> number(PostgresDatabase& database, const char* sql) {
 }  // namespace
 
 absl::Status migrate(PostgresDatabase& database) {
-  TESSERA_RETURN_IF_ERROR(database.execute(kLock));
+  TESSERA_RETURN_IF_ERROR(lockMigrations(database));
   const absl::Cleanup unlock = [&] { (void)database.execute(kUnlock); };
   TESSERA_RETURN_IF_ERROR(database.execute(
       "CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY, name text NOT NULL, applied_time "

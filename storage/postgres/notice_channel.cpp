@@ -6,19 +6,21 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "storage/postgres/database.h"
+#include "storage/postgres/connection.h"
 
 namespace tessera::storage {
 namespace {
 
 constexpr size_t kMaxText = 7900;  // NOTIFY accepts less than 8,000 bytes
 constexpr int kReconnectMillis = 500;
+constexpr std::chrono::seconds kAnswer(10);  // longest wait for the database
 
 }  // namespace
 
@@ -80,13 +82,14 @@ void NoticeChannel::run() {
     if (connection_ == nullptr || PQstatus(connection_) == CONNECTION_BAD) {
       PQfinish(connection_);
       connection_ = connectPostgres(uri_);
-      PGresult* const listening = PQexec(connection_, "LISTEN tessera");
+      PGresult* const listening = executeWithin(connection_, "LISTEN tessera", kAnswer);
       const bool ok = PQresultStatus(listening) == PGRES_COMMAND_OK;
       PQclear(listening);
       if (!ok) {
         if (!std::exchange(told, true)) {
           spdlog::warn("no notices of other servers: {}", PQerrorMessage(connection_));
         }
+        PQfinish(std::exchange(connection_, nullptr));
         pollfd wait = {wake_, POLLIN, 0};
         poll(&wait, 1, kReconnectMillis);
         continue;
@@ -98,7 +101,10 @@ void NoticeChannel::run() {
     poll(wait.data(), wait.size(), -1);
     uint64_t count = 0;
     (void)!read(wake_, &count, sizeof count);
-    if (!receive() || !send()) spdlog::debug("the connection for notices is lost; connecting again");
+    if (!receive() || !send()) {
+      spdlog::debug("the connection for notices is lost; connecting again");
+      PQfinish(std::exchange(connection_, nullptr));
+    }
   }
 }
 
@@ -120,9 +126,7 @@ bool NoticeChannel::send() {
   }
   if (notice.tasks_ready == 0 && notice.changed_jobs.empty()) return true;
   for (const std::string& text : textsOf(notice)) {
-    const char* const value = text.c_str();
-    PGresult* const result =
-        PQexecParams(connection_, "SELECT pg_notify('tessera', $1)", 1, nullptr, &value, nullptr, nullptr, 0);
+    PGresult* const result = executeWithin(connection_, "SELECT pg_notify('tessera', $1)", text.c_str(), kAnswer);
     const bool ok = PQresultStatus(result) == PGRES_TUPLES_OK;
     PQclear(result);
     if (!ok) {

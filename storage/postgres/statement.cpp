@@ -9,9 +9,18 @@
 namespace tessera::storage {
 namespace {
 
-/// Rows of the second part of a streamed statement; further parts are larger.
+/// Rows of the second part of a streamed statement; further parts are larger, up to about kPartBytes.
 constexpr int kFirstFetch = 64;
 constexpr int kLargestFetch = 256;
+constexpr int64_t kPartBytes = 2 << 20;
+
+int64_t bytesOf(const PGresult* result) {
+  int64_t bytes = 0;
+  for (int row = 0; row < PQntuples(result); ++row) {
+    for (int column = 0; column < PQnfields(result); ++column) bytes += PQgetlength(result, row, column);
+  }
+  return bytes;
+}
 
 // Object identifiers of PostgreSQL's built-in types (catalog/pg_type.dat), which never change.
 constexpr Oid kBool = 16, kInt8 = 20, kInt2 = 21, kInt4 = 23, kFloat8 = 701;
@@ -70,7 +79,8 @@ absl::Status PostgresStatement::fetch() {
     (void)database_.send(absl::StrCat("DECLARE ", cursor_, " NO SCROLL CURSOR FOR ", text().sql, " OFFSET ", fetched_),
                          parameters_);
   } else {
-    part_ = kLargestFetch;
+    const int64_t row_bytes = bytesOf(reply_->result) / std::max(1, PQntuples(reply_->result));
+    part_ = static_cast<int>(std::clamp<int64_t>(kPartBytes / std::max<int64_t>(1, row_bytes), 1, kLargestFetch));
   }
   reply_ = database_.send(absl::StrCat("FETCH ", part_, " FROM ", cursor_), {});
   row_ = -1;

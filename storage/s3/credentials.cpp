@@ -68,7 +68,7 @@ absl::StatusOr<S3Credentials> S3CredentialSource::fromFile() {
   if (path.empty()) path = environment("HOME") + "/.aws/credentials";
   struct stat status{};
   if (stat(path.c_str(), &status) != 0) {
-    return absl::UnauthenticatedError(
+    return absl::FailedPreconditionError(
         absl::StrCat("no S3 credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, and ", path, ": ",
                      strerror(errno)));
   }
@@ -79,12 +79,12 @@ absl::StatusOr<S3Credentials> S3CredentialSource::fromFile() {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  if (!file) return absl::UnauthenticatedError(absl::StrCat("S3 credentials: cannot read ", path));
+  if (!file) return absl::FailedPreconditionError(absl::StrCat("S3 credentials: cannot read ", path));
   std::string profile = environment("AWS_PROFILE");
   if (profile.empty()) profile = "default";
   const auto parsed = parseCredentials(text.str(), profile);
   if (!parsed.ok()) {
-    return absl::UnauthenticatedError(absl::StrCat("S3 credentials: ", path, ": ", parsed.status().message()));
+    return absl::FailedPreconditionError(absl::StrCat("S3 credentials: ", path, ": ", parsed.status().message()));
   }
   path_ = path;
   modified_ = status.st_mtim;

@@ -17,7 +17,7 @@ class S3CredentialSource {
  public:
   S3CredentialSource();
 
-  /// UNAUTHENTICATED, naming both places, if there are none.
+  /// FAILED_PRECONDITION, naming both places, if there are none.
   absl::StatusOr<S3Credentials> get();
 
  private:

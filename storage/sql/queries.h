@@ -118,6 +118,8 @@ inline constexpr char kUsedBefore[] =
 inline constexpr char kUsage[] = "SELECT project, queued, running, blobs, bytes FROM project_usage WHERE project = ?";
 inline constexpr char kUsages[] = "SELECT project, queued, running, blobs, bytes FROM project_usage ORDER BY project";
 
+inline constexpr char kSetting[] = "SELECT value FROM settings WHERE name = ?";
+inline constexpr char kBlobLost[] = "SELECT lost FROM blobs WHERE sha256 = ?";
 inline constexpr char kTokens[] = "SELECT body, sha256 FROM tokens ORDER BY id";
 
 inline constexpr char kInsertJob[] =
@@ -203,7 +205,11 @@ inline constexpr char kPutWorker[] =
 inline constexpr char kPutBlob[] =
     "INSERT INTO blobs (sha256, size) VALUES (?, ?) ON CONFLICT (sha256) DO UPDATE SET size = excluded.size, lost = 0 "
     "WHERE blobs.size <> excluded.size OR blobs.lost <> 0";
-inline constexpr char kLoseBlob[] = "UPDATE blobs SET lost = 1 WHERE sha256 = ? AND lost = 0";
+inline constexpr char kLoseBlob[] = "UPDATE blobs SET lost = 1 WHERE sha256 = ? AND lost <> 1";
+// lost = 2: the bytes are being removed.
+inline constexpr char kBeginBlobRemoval[] = "UPDATE blobs SET lost = 2 WHERE sha256 = ? AND lost <> 2";
+inline constexpr char kPutSetting[] =
+    "INSERT INTO settings (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 inline constexpr char kPutBlobBytes[] =
     "INSERT INTO blob_bytes (sha256, size, time_s, bytes) SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM "
     "blob_bytes WHERE sha256 = ?1)";
@@ -305,6 +311,8 @@ inline constexpr const char* kReads[] = {kUsedBefore,
                                          kTarget,
                                          kWorker,
                                          kBlobSize,
+                                         kBlobLost,
+                                         kSetting,
                                          kBlobBytes,
                                          kBlobBytesSize,
                                          kRowBlobsAfter,

@@ -392,6 +392,20 @@ absl::StatusOr<std::vector<StoredToken>> SqlReader<Interface>::tokens() {
   }
 }
 
+template <typename Interface>
+absl::StatusOr<std::string> SqlReader<Interface>::setting(const std::string& name) {
+  Statement value = database_.prepare(sql::kSetting);
+  TESSERA_ASSIGN_OR_RETURN(const bool row, value.bind(name).step());
+  return row ? std::string(value.bytes(0)) : "";
+}
+
+template <typename Interface>
+absl::StatusOr<bool> SqlReader<Interface>::isBlobBeingRemoved(const std::string& sha256) {
+  Statement lost = database_.prepare(sql::kBlobLost);
+  TESSERA_ASSIGN_OR_RETURN(const bool row, lost.bind(sha256).step());
+  return row && lost.integer(0) == 2;
+}
+
 template class SqlReader<Reader>;
 template class SqlReader<Transaction>;
 

@@ -71,7 +71,11 @@ class SqlReader : public Interface {
   absl::StatusOr<std::vector<RowBlob>> rowBlobsAfter(const std::string& sha256, int limit) override;
   absl::StatusOr<int64_t> rowBlobBytes() override;
   absl::StatusOr<std::vector<StoredToken>> tokens() override;
+  absl::StatusOr<std::string> setting(const std::string& name) override;
+  absl::StatusOr<bool> isBlobBeingRemoved(const std::string& sha256) override;
   absl::Status forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) override;
+  absl::StatusOr<int> forEachAfter(Kind kind, const std::string& after, int limit,
+                                   const std::function<absl::Status(const Stored&)>& visit) override;
   absl::StatusOr<int64_t> lastUse(Kind kind, const std::string& id) override;
   absl::StatusOr<std::vector<Kind>> usedBefore(const std::string& project, const std::string& name,
                                                int64_t time_us) override;

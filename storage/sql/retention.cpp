@@ -14,6 +14,7 @@ namespace {
 
 struct KindQueries {
   const char* all;       ///< id and time, then the body, or SHA-256 and size
+  const char* key;       ///< column of the id; of a blob reference, that of its second part
   const char* last_use;  ///< null: the kind has no last use
   const char* touch;
   const char* erase;  ///< null: deletion needs several statements
@@ -21,16 +22,16 @@ struct KindQueries {
 
 const KindQueries* queriesOf(Kind kind) {
   static const std::map<Kind, KindQueries> kQueries = {
-      {Kind::kJob, {sql::kAllJobs, nullptr, nullptr, nullptr}},
-      {Kind::kAction, {sql::kAllActions, nullptr, nullptr, nullptr}},
-      {Kind::kTask, {sql::kAllTasks, nullptr, nullptr, nullptr}},
-      {Kind::kArtifact, {sql::kAllArtifacts, sql::kArtifactUse, sql::kTouchArtifact, nullptr}},
-      {Kind::kObject, {sql::kAllObjects, sql::kObjectUse, sql::kTouchObject, sql::kEraseObject}},
-      {Kind::kRecord, {sql::kAllRecords, nullptr, nullptr, sql::kEraseRecord}},
-      {Kind::kBlob, {sql::kAllBlobs, sql::kBlobUse, sql::kTouchBlob, sql::kEraseBlob}},
-      {Kind::kBlobReference, {sql::kAllHolds, sql::kBlobReference, sql::kTouchHold, sql::kEraseHold}},
-      {Kind::kTarget, {nullptr, nullptr, nullptr, sql::kEraseTarget}},
-      {Kind::kWorker, {nullptr, nullptr, nullptr, sql::kEraseWorker}},
+      {Kind::kJob, {sql::kAllJobs, "id", nullptr, nullptr, nullptr}},
+      {Kind::kAction, {sql::kAllActions, "id", nullptr, nullptr, nullptr}},
+      {Kind::kTask, {sql::kAllTasks, "id", nullptr, nullptr, nullptr}},
+      {Kind::kArtifact, {sql::kAllArtifacts, "id", sql::kArtifactUse, sql::kTouchArtifact, nullptr}},
+      {Kind::kObject, {sql::kAllObjects, "build_key", sql::kObjectUse, sql::kTouchObject, sql::kEraseObject}},
+      {Kind::kRecord, {sql::kAllRecords, "id", nullptr, nullptr, sql::kEraseRecord}},
+      {Kind::kBlob, {sql::kAllBlobs, "sha256", sql::kBlobUse, sql::kTouchBlob, sql::kEraseBlob}},
+      {Kind::kBlobReference, {sql::kAllHolds, "sha256", sql::kBlobReference, sql::kTouchHold, sql::kEraseHold}},
+      {Kind::kTarget, {nullptr, nullptr, nullptr, nullptr, sql::kEraseTarget}},
+      {Kind::kWorker, {nullptr, nullptr, nullptr, nullptr, sql::kEraseWorker}},
   };
   const auto found = kQueries.find(kind);
   return found == kQueries.end() ? nullptr : &found->second;
@@ -48,12 +49,12 @@ absl::Status notOf(Kind kind, const char* what) {
 }
 
 template <typename Message>
-absl::Status visitAll(Database& database, Statement rows, Kind kind,
-                      const std::function<absl::Status(const Stored&)>& visit) {
+absl::StatusOr<int> visitAll(Database& database, Statement rows, Kind kind,
+                             const std::function<absl::Status(const Stored&)>& visit) {
   Message message;
-  while (true) {
+  for (int visited = 0;; ++visited) {
     TESSERA_ASSIGN_OR_RETURN(bool row, rows.step());
-    if (!row) return absl::OkStatus();
+    if (!row) return visited;
     Stored stored{kind, std::string(rows.bytes(0)), rows.integer(1), &message};
     if constexpr (std::is_same_v<Message, v1::Digest>) {
       message.set_sha256(std::string(rows.bytes(2)));
@@ -72,27 +73,44 @@ absl::Status visitAll(Database& database, Statement rows, Kind kind,
   }
 }
 
+absl::StatusOr<int> visitRows(Database& database, Statement rows, Kind kind,
+                              const std::function<absl::Status(const Stored&)>& visit) {
+  switch (kind) {
+    case Kind::kJob:
+      return visitAll<v1::Job>(database, std::move(rows), kind, visit);
+    case Kind::kAction:
+      return visitAll<v1::Action>(database, std::move(rows), kind, visit);
+    case Kind::kTask:
+      return visitAll<v1::Task>(database, std::move(rows), kind, visit);
+    case Kind::kArtifact:
+      return visitAll<v1::Artifact>(database, std::move(rows), kind, visit);
+    case Kind::kRecord:
+      return visitAll<v1::TuningRecord>(database, std::move(rows), kind, visit);
+    default:
+      return visitAll<v1::Digest>(database, std::move(rows), kind, visit);
+  }
+}
+
 }  // namespace
 
 template <typename Interface>
 absl::Status SqlReader<Interface>::forEach(Kind kind, const std::function<absl::Status(const Stored&)>& visit) {
   const KindQueries* queries = queriesOf(kind);
   if (queries == nullptr || queries->all == nullptr) return notOf(kind, "list of all");
-  Statement rows = database_.prepareOnce(queries->all);
-  switch (kind) {
-    case Kind::kJob:
-      return visitAll<v1::Job>(database_, std::move(rows), kind, visit);
-    case Kind::kAction:
-      return visitAll<v1::Action>(database_, std::move(rows), kind, visit);
-    case Kind::kTask:
-      return visitAll<v1::Task>(database_, std::move(rows), kind, visit);
-    case Kind::kArtifact:
-      return visitAll<v1::Artifact>(database_, std::move(rows), kind, visit);
-    case Kind::kRecord:
-      return visitAll<v1::TuningRecord>(database_, std::move(rows), kind, visit);
-    default:
-      return visitAll<v1::Digest>(database_, std::move(rows), kind, visit);
-  }
+  return visitRows(database_, database_.prepareOnce(queries->all), kind, visit).status();
+}
+
+template <typename Interface>
+absl::StatusOr<int> SqlReader<Interface>::forEachAfter(Kind kind, const std::string& after, int limit,
+                                                       const std::function<absl::Status(const Stored&)>& visit) {
+  const KindQueries* queries = queriesOf(kind);
+  if (queries == nullptr || queries->all == nullptr) return notOf(kind, "list of all");
+  const bool two = kind == Kind::kBlobReference;
+  const std::string key = two ? absl::StrCat("project, ", queries->key) : queries->key;
+  Statement rows = database_.prepareOnce(
+      absl::StrCat(queries->all, " WHERE (", key, two ? ") > (?, ?)" : ") > (?)", " ORDER BY ", key, " LIMIT ?"));
+  bindKey(rows, kind, after).bind(limit);
+  return visitRows(database_, std::move(rows), kind, visit);
 }
 
 template <typename Interface>
@@ -208,6 +226,10 @@ absl::Status SqlTransaction::setPin(Kind kind, const std::string& id, bool pinne
 
 template absl::Status SqlReader<Reader>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
 template absl::Status SqlReader<Transaction>::forEach(Kind, const std::function<absl::Status(const Stored&)>&);
+template absl::StatusOr<int> SqlReader<Reader>::forEachAfter(Kind, const std::string&, int,
+                                                             const std::function<absl::Status(const Stored&)>&);
+template absl::StatusOr<int> SqlReader<Transaction>::forEachAfter(Kind, const std::string&, int,
+                                                                  const std::function<absl::Status(const Stored&)>&);
 template absl::StatusOr<int64_t> SqlReader<Reader>::lastUse(Kind, const std::string&);
 template absl::StatusOr<int64_t> SqlReader<Transaction>::lastUse(Kind, const std::string&);
 template absl::StatusOr<std::vector<Kind>> SqlReader<Reader>::usedBefore(const std::string&, const std::string&,

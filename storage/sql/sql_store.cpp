@@ -135,14 +135,7 @@ void SqlStore::writeLoop() {
 void SqlStore::writeBatch() {
   std::vector<Request*> batch;
   const auto begin = std::chrono::steady_clock::now();
-  absl::Status status;
-  for (int number = 0;; ++number) {
-    status = attempt(batch);
-    if (status.ok()) break;
-    const SqlEngine::Recovery recovery = engine_->recover(engine_->writer(), status, number);
-    if (recovery == SqlEngine::Recovery::kCommitted) status = absl::OkStatus();
-    if (recovery != SqlEngine::Recovery::kRunAgain) break;
-  }
+  const absl::Status status = settle(batch, engine_->maxBatch());
   if (status.ok()) engine_->committed(std::chrono::steady_clock::now() - begin, batch.size());
   Notice together;
   for (const Request* request : batch) {
@@ -157,12 +150,59 @@ void SqlStore::writeBatch() {
   }
 }
 
+/// Runs the batch until it is committed, or cannot be. Up to `most` requests join it.
+absl::Status SqlStore::settle(std::vector<Request*>& batch, size_t most) {
+  const auto begun = std::chrono::steady_clock::now();
+  for (int number = 0;; ++number) {
+    absl::Status status = attempt(batch, most);
+    if (status.ok()) return status;
+    switch (engine_->recover(engine_->writer(), status, number, begun)) {
+      case SqlEngine::Recovery::kRunAgain:
+        continue;
+      case SqlEngine::Recovery::kCommitted:
+        return absl::OkStatus();
+      case SqlEngine::Recovery::kUnreachable:
+        refuseWaiting(status);
+        return status;
+      case SqlEngine::Recovery::kGiveUp:
+        return status;
+      case SqlEngine::Recovery::kRunAlone:
+        if (batch.size() == 1) return status;
+        runAlone(batch);
+        return absl::OkStatus();
+    }
+  }
+}
+
+/// One of the bodies fails the transaction that they share.
+void SqlStore::runAlone(const std::vector<Request*>& batch) {
+  absl::Status unreachable;
+  for (Request* request : batch) {
+    std::vector<Request*> alone = {request};
+    const absl::Status status = unreachable.ok() ? settle(alone, 1) : unreachable;
+    if (!status.ok()) request->result = status;
+    if (absl::IsUnavailable(status)) unreachable = status;
+  }
+}
+
+void SqlStore::refuseWaiting(const absl::Status& status) {
+  std::deque<Request*> waiting;
+  {
+    const std::lock_guard<std::mutex> lock(queue_mutex_);
+    waiting.swap(queue_);
+  }
+  for (Request* request : waiting) {
+    request->result = status;
+    request->finish();
+  }
+}
+
 /// Runs the batch in one transaction, and commits it. Requests that arrive meanwhile join the batch.
-absl::Status SqlStore::attempt(std::vector<Request*>& batch) {
+absl::Status SqlStore::attempt(std::vector<Request*>& batch, size_t most) {
   Database& writer = engine_->writer();
   writer.clearFault();
   absl::Status status = writer.begin();
-  for (size_t at = 0; at < engine_->maxBatch(); ++at) {
+  for (size_t at = 0; at < most; ++at) {
     if (at == batch.size()) {
       const std::lock_guard<std::mutex> lock(queue_mutex_);
       if (queue_.empty()) break;
@@ -203,7 +243,9 @@ absl::Status SqlStore::read(const std::function<absl::Status(Reader&)>& body) {
   std::unique_ptr<Database> database;
   {
     std::unique_lock<std::mutex> lock(readers_mutex_);
-    reader_freed_.wait(lock, [&] { return !idle_readers_.empty(); });
+    if (!reader_freed_.wait_for(lock, engine_->patience(), [&] { return !idle_readers_.empty(); })) {
+      return absl::UnavailableError("all connections of the store that read are busy; try again");
+    }
     database = std::move(idle_readers_.back());
     idle_readers_.pop_back();
   }
@@ -212,12 +254,13 @@ absl::Status SqlStore::read(const std::function<absl::Status(Reader&)>& body) {
     idle_readers_.push_back(std::move(database));
     reader_freed_.notify_one();
   };
+  const auto begun = std::chrono::steady_clock::now();
   for (int number = 0;; ++number) {
     database->clearFault();
     absl::Status status = readOnce(*database, body);
     database->rollback();
-    if (database->fault().ok() ||
-        engine_->recover(*database, database->fault(), number) != SqlEngine::Recovery::kRunAgain) {
+    absl::Status fault = database->fault();
+    if (fault.ok() || engine_->recover(*database, fault, number, begun) != SqlEngine::Recovery::kRunAgain) {
       return status;
     }
   }

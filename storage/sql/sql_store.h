@@ -28,21 +28,28 @@ class SqlEngine {
   virtual Database& writer() = 0;
   /// Signs page tokens.
   virtual const std::string& tokenKey() const = 0;
+  /// Store::origin().
+  virtual std::string origin() const { return ""; }
   /// Hands over the connections for reads; called once.
   virtual std::vector<std::unique_ptr<Database>> readers() = 0;
 
   /// Maximum number of transactions per commit; bounds the wait of the first one.
   virtual size_t maxBatch() const { return 256; }
   enum class Recovery {
-    kGiveUp,    ///< the fault is the result of all transactions of the batch
-    kRunAgain,  ///< nothing was committed; the same bodies run again in a new transaction
+    kGiveUp,       ///< the fault is the result of all transactions of the batch
+    kUnreachable,  ///< likewise, and of all that wait: each would need the same time
+    kRunAgain,     ///< nothing was committed; the same bodies run again in a new transaction
+    kRunAlone,  ///< nothing was committed; each body runs again in a transaction of its own, and the fault is its own
     kCommitted  ///< the batch was committed although the answer was lost
   };
   /// Called after a transaction of this connection was rolled back because of `fault`, before attempt `attempt` + 1
-  /// (the first attempt is 0). May wait or connect again.
-  virtual Recovery recover(Database& /*database*/, const absl::Status& /*fault*/, int /*attempt*/) {
+  /// (the first attempt is 0, and began at `begun`). May wait or connect again, and may explain the fault.
+  virtual Recovery recover(Database& /*database*/, absl::Status& /*fault*/, int /*attempt*/,
+                           std::chrono::steady_clock::time_point /*begun*/) {
     return Recovery::kGiveUp;
   }
+  /// How long a read waits for a free connection.
+  virtual std::chrono::milliseconds patience() const { return std::chrono::minutes(10); }
   /// After each commit, with the time from the start of the first transaction and the number of transactions.
   virtual void committed(std::chrono::nanoseconds /*took*/, size_t /*transactions*/) {}
   /// After each batch, when its callers have been answered.
@@ -63,6 +70,7 @@ class SqlStore : public Store {
   void transactAsync(std::function<absl::Status(Transaction&)> body,
                      std::function<void(const absl::Status&)> done) override;
   absl::Status read(const std::function<absl::Status(Reader&)>& body) override;
+  std::string origin() const override { return engine_->origin(); }
   std::shared_ptr<void> listen(std::function<void(const Notice&)> listener) override {
     return notices_.listen(std::move(listener));
   }
@@ -76,7 +84,10 @@ class SqlStore : public Store {
   bool enqueue(Request& request);
   void writeLoop();
   void writeBatch();
-  absl::Status attempt(std::vector<Request*>& batch);
+  absl::Status settle(std::vector<Request*>& batch, size_t most);
+  void runAlone(const std::vector<Request*>& batch);
+  absl::Status attempt(std::vector<Request*>& batch, size_t most);
+  void refuseWaiting(const absl::Status& status);
   absl::Status run(Request& request);
   absl::Status inSavepoint(const std::function<absl::Status()>& body);
   absl::Status readOnce(Database& database, const std::function<absl::Status(Reader&)>& body);

@@ -238,6 +238,14 @@ absl::Status SqlTransaction::markBlobLost(const std::string& sha256) {
   return database_.prepare(sql::kLoseBlob).bind(sha256).run();
 }
 
+absl::Status SqlTransaction::beginBlobRemoval(const std::string& sha256) {
+  return database_.prepare(sql::kBeginBlobRemoval).bind(sha256).run();
+}
+
+absl::Status SqlTransaction::putSetting(const std::string& name, std::string_view value) {
+  return database_.prepare(sql::kPutSetting).bind(name).bindBlob(value).run();
+}
+
 absl::Status SqlTransaction::putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) {
   return database_.prepare(sql::kPutBlobBytes)
       .bind(sha256)

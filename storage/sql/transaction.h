@@ -32,9 +32,11 @@ class SqlTransaction : public SqlReader<Transaction> {
   absl::Status putWorker(const v1::Worker& worker) override;
   absl::Status putBlob(const v1::Digest& digest, const std::string& project, int64_t time_us) override;
   absl::Status markBlobLost(const std::string& sha256) override;
+  absl::Status beginBlobRemoval(const std::string& sha256) override;
   absl::Status putBlobBytes(const std::string& sha256, std::string_view bytes, int64_t time_s) override;
   absl::Status eraseBlobBytes(const std::string& sha256) override;
   absl::Status putToken(const StoredToken& token) override;
+  absl::Status putSetting(const std::string& name, std::string_view value) override;
   absl::Status erase(Kind kind, const std::string& id) override;
   absl::Status eraseEvents(const std::string& job_id) override;
   absl::Status touch(Kind kind, const std::string& id, int64_t time_us) override;

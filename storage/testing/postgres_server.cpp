@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -110,6 +111,13 @@ absl::Status PostgresServer::crashAndRestart() {
   kill(process_, SIGQUIT);
   wait(process_);
   return launch();
+}
+
+void PostgresServer::signalAll(int signal) const {
+  std::ifstream children(absl::StrCat("/proc/", process_, "/task/", process_, "/children"));
+  std::vector<pid_t> processes = {process_};
+  for (pid_t child = 0; children >> child;) processes.push_back(child);
+  for (const pid_t process : processes) kill(process, signal);
 }
 
 std::string PostgresServer::uri(const std::string& database) const {

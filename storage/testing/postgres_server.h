@@ -30,6 +30,8 @@ class PostgresServer {
   absl::StatusOr<std::string> query(const std::string& uri, const std::string& sql) const;
   /// Stops the server as a crash does, and starts it again.
   absl::Status crashAndRestart();
+  /// Sends a signal, such as SIGSTOP, to all its processes.
+  void signalAll(int signal) const;
 
  private:
   explicit PostgresServer(std::string folder) : folder_(std::move(folder)) {}

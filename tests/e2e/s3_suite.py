@@ -36,6 +36,9 @@ class Bucket:
     def remove(self, sha256):
         self.swift.remove(self.prefix + PREFIX + sha256)
 
+    def another(self):
+        return Bucket(self.swift, self.prefix.rstrip("/") + "-another")
+
 
 class Folder:
     """A folder that several servers could mount."""
@@ -48,6 +51,11 @@ class Folder:
 
     def remove(self, sha256):
         (self.folder / "blobs" / sha256[:2] / sha256[2:4] / sha256).unlink()
+
+    def another(self):
+        folder = self.folder / "another"
+        folder.mkdir(exist_ok=True)
+        return Folder(folder)
 
 
 def served(store, **options):
@@ -141,8 +149,23 @@ def test_a_job_goes_through(store):
         check(artifact in store.blobs(), "it is an object again")
 
 
+def test_a_place_belongs_to_one_database(store):
+    def start(data, *options):
+        return subprocess.run([BIN / "tesserad", "--data-dir", data, "--listen", "127.0.0.1:0", "--workers", "0", "--blobs",
+                               store.place, *options], check=False, capture_output=True, text=True, timeout=100,
+                              env={**os.environ, **store.env})
+
+    with tempfile.TemporaryDirectory() as data:
+        refused = start(data)
+        check(refused.returncode != 0, "a second database got the objects of the first")
+        mark = re.search(r"start once with --bind-blobs (\w+)", refused.stderr)
+        check(mark is not None, refused.stderr)
+        wrong = start(data, "--bind-blobs", "none")
+        check(wrong.returncode != 0 and mark.group(1) in wrong.stderr, wrong.stderr)
+
+
 def test_the_place_is_not_forgotten(store):
-    with served(store) as service:
+    with served(store.another()) as service:
         service.stop()
         without = subprocess.run([BIN / "tesserad", "--data-dir", service.data, "--listen", "127.0.0.1:0", "--workers", "0"],
                                  capture_output=True, text=True, timeout=60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -70,13 +71,27 @@ class _Methods:
         return functools.partial(getattr(self._stubs[service], method), metadata=self.identity.metadata())
 
 
+def _target(address: str) -> str:
+    """gRPC's name for the address. A list "10.0.0.1:7400,10.0.0.2:7400" is used in random order, so that callers spread over
+    the servers."""
+    if "," not in address:
+        return address
+    servers = address.removeprefix("ipv4:").split(",")
+    random.shuffle(servers)
+    return f"ipv4:{','.join(servers)}"
+
+
 def _channel(kind: Any, address: str, identity: Identity) -> Any:
     """A channel; `kind` is gRPC's blocking or asyncio module."""
     identity.metadata()  # reports a faulty identity now instead of at the first call
     credentials = identity.credentials(address)
+    target = _target(address)
+    options: list[tuple[str, Any]] = list(_OPTIONS)
     if credentials is None:
-        return kind.insecure_channel(address, options=_OPTIONS)
-    return kind.secure_channel(address, credentials, options=_OPTIONS)
+        return kind.insecure_channel(target, options=options)
+    if target != address:  # the certificate of each server names the first one of the list
+        options.append(("grpc.ssl_target_name_override", address.removeprefix("ipv4:").split(":")[0]))
+    return kind.secure_channel(target, credentials, options=options)
 
 
 class Connection(_Methods):

@@ -18,7 +18,7 @@ _LOCAL = re.compile(r"unix(-abstract)?:.*|localhost:[0-9]+|(ipv6:)?\[::1\]:[0-9]
 
 def is_local(address: str) -> bool:
     """Whether messages to the address stay on this machine."""
-    return _LOCAL.fullmatch(address) is not None
+    return all(_LOCAL.fullmatch(each) is not None for each in address.split(","))
 
 
 def _content(path: str | os.PathLike[str], what: str) -> bytes:
