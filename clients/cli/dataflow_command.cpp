@@ -13,6 +13,7 @@
 #include "clients/cli/target_flag.h"
 #include "clients/cpp/local_file.h"
 #include "compiler/cost/dataflow.h"
+#include "compiler/cost/simulate/simulate.h"
 #include "compiler/import/expression/nest_of.h"
 #include "compiler/schedule/text.h"
 
@@ -24,6 +25,7 @@ using compiler::cost::DataflowCost;
 struct DataflowFlags {
   std::string chip, problem, tree;
   double operation_pj = 0;
+  bool simulates = false;
 };
 
 absl::StatusOr<std::string> readProblemText(const std::string& flag, const std::string& path) {
@@ -93,7 +95,8 @@ absl::Status priceTree(const CommandLine& line, const DataflowFlags& flags) {
   TESSERA_ASSIGN_OR_RETURN(const v1::Schedule schedule, compiler::parseSchedule(tree));
   compiler::cost::Machine machine = compiler::cost::machineOf(target);
   machine.energy_pj_per_operation = flags.operation_pj;
-  TESSERA_ASSIGN_OR_RETURN(const DataflowCost cost, analyzeDataflow(nest, schedule, machine));
+  TESSERA_ASSIGN_OR_RETURN(const DataflowCost cost, flags.simulates ? simulateDataflow(nest, schedule, machine)
+                                                                    : analyzeDataflow(nest, schedule, machine));
   if (line.json) {
     std::cout << costJson(target.name(), cost) << "\n";
   } else {
@@ -114,6 +117,8 @@ void addDataflowCommand(CommandLine& line) {
   command->add_option("--operation-energy", flags->operation_pj, "energy of one operation in pJ")
       ->check(nonNegative())
       ->capture_default_str();
+  command->add_flag("--simulate", flags->simulates,
+                    "execute the tree step by step instead of analysing it; for small problems");
   command->footer(
       "Prints cycles, energy, and for each memory level and tensor the words read, filled, updated and drained, the\n"
       "footprint, and the instances in use. The Dataflows page documents problem, tree and figures, with examples.\n"

@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/cost/bound_tree.h"
+#include "compiler/cost/step_classes.h"
+#include "compiler/cost/step_extents.h"
 #include "compiler/cost/tree_fields.h"
 #include "proto/messages/element_size.h"
 #include "proto/messages/failure.h"
@@ -21,20 +23,15 @@ using Vector = absl::InlinedVector<int64_t, 8>;
 /// The largest product of extents whose sums of movements stay exact.
 constexpr int64_t kMostIterations = int64_t{1} << 52;
 
+/// Combinations of classes of steps over dependent loops. Four loops with partial steps have 3 * 5 * 7 * 9 at most.
+constexpr double kMostStepClasses = 2000;
+
 bool contains(const std::vector<int>& list, int wanted) { return std::ranges::find(list, wanted) != list.end(); }
 
 int64_t moved(const Subscript& subscript, const Vector& advance) {
   int64_t distance = 0;
   for (const Term& term : subscript.terms) distance += term.coefficient * advance[static_cast<size_t>(term.loop)];
   return distance;
-}
-
-/// Points from the first to the last value of the subscript.
-int64_t spanOf(const Subscript& subscript, const Vector& extents) {
-  int64_t span = 1;
-  for (const Term& term : subscript.terms)
-    span += std::abs(term.coefficient) * (extents[static_cast<size_t>(term.loop)] - 1);
-  return span;
 }
 
 class Binder {
@@ -48,9 +45,13 @@ class Binder {
     tree_.statements.resize(statements);
     Vector whole;
     for (const loopnest::Loop& loop : nest_.loops) whole.push_back(loop.extent);
-    for (StatementView& view : tree_.statements) {
+    for (size_t loop = 0; loop < nest_.loops.size(); ++loop) tree_.linked.push_back(static_cast<int>(loop));
+    for (size_t s = 0; s < statements; ++s) {
+      StatementView& view = tree_.statements[s];
       view.leaf = -1;
       view.extents.push_back(whole);
+      view.runs.resize(nest_.loops.size(), false);
+      for (const int loop : nest_.statements[s].loops) view.runs[static_cast<size_t>(loop)] = true;
     }
     tree_.nodes.push_back({.level = static_cast<int>(machine_.memories.size()) - 1});
     for (int phase = 0; phase < schedule.phases_size(); ++phase)
@@ -64,6 +65,7 @@ class Binder {
     collectStatements(0);
     for (size_t node = 1; node < tree_.nodes.size(); ++node)
       TESSERA_RETURN_IF_ERROR(bindLoops(node, *protos_[node - 1]));
+    if (!tree_.is_even) TESSERA_RETURN_IF_ERROR(checkPartialSteps());
     TESSERA_RETURN_IF_ERROR(checkFlow());
     return std::move(tree_);
   }
@@ -211,9 +213,11 @@ class Binder {
       loop.node = static_cast<int>(position);
       for (const int s : node.statements) {
         StatementView& view = tree_.statements[static_cast<size_t>(s)];
+        if (loop.is_even && view.even_loops == view.loops.size()) ++view.even_loops;
         view.loops.push_back(loop);
         view.advances.emplace_back(nest_.loops.size(), 0);
         view.extents.emplace_back(view.extents.back());
+        view.follows.emplace_back();
         if (!has(s, loop.loop)) continue;
         view.advances.back()[static_cast<size_t>(loop.loop)] = loop.step;
         view.extents.back()[static_cast<size_t>(loop.loop)] = loop.step;
@@ -226,7 +230,7 @@ class Binder {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<BoundLoop> boundLoop(const BoundNode& node, const v1::Loop& named) const {
+  absl::StatusOr<BoundLoop> boundLoop(const BoundNode& node, const v1::Loop& named) {
     BoundLoop loop{.loop = nest_.loopNamed(named.dimension()), .step = named.step(), .spatial = !named.unit().empty()};
     if (loop.loop < 0) {
       return scheduleFault(
@@ -247,11 +251,13 @@ class Binder {
     }
     if (extent == 0)
       return scheduleFault(node.path, absl::StrCat("no statement of this tile runs over ", named.dimension()));
-    if (loop.step < 1 || extent % loop.step != 0)
+    if (loop.step < 1 || loop.step > extent)
       return scheduleFault(node.path,
                            absl::StrCat("loop ", named.dimension(), " has ", extent, " iterations here and steps of ",
-                                        loop.step, "; accepted are divisors"));
-    loop.count = extent / loop.step;
+                                        loop.step, "; accepted are 1 to ", extent));
+    loop.count = (extent + loop.step - 1) / loop.step;
+    loop.is_even = extent % loop.step == 0;
+    tree_.is_even = tree_.is_even && loop.is_even;
     if (loop.spatial) {
       TESSERA_ASSIGN_OR_RETURN(loop.unit, unitNamed(named.unit(), node.path));
     }
@@ -268,11 +274,13 @@ class Binder {
       const Subscript& written = output.access->subscripts[d];
       int64_t distance = 0, span = 0;
       bool first = true;
+      absl::InlinedVector<const Subscript*, 4> read;
       for (const int r : tree_.readers[static_cast<size_t>(output.tensor)]) {
         if (!contains(node.statements, r)) continue;
         const StatementView& reader = tree_.statements[static_cast<size_t>(r)];
         for (const BoundAccess& access : tree_.accesses[static_cast<size_t>(r)]) {
           if (access.tensor != output.tensor) continue;
+          read.push_back(&access.access->subscripts[d]);
           const int64_t far = moved(access.access->subscripts[d], reader.advances.back());
           if (!first && far != distance)
             return scheduleFault(node.path, absl::StrCat("loop ", nest_.loops[static_cast<size_t>(loop)].name,
@@ -293,11 +301,57 @@ class Binder {
       const auto own = static_cast<size_t>(written.terms[0].loop);
       view.advances.back()[own] = distance;
       view.extents.back()[own] = std::min(view.extents.back()[own], span);
+      view.follows.back().push_back({own, d});
+      tree_.has_follower = true;
+      link(static_cast<int>(own), loop);
+      for (const Subscript* subscript : read)
+        for (const Term& term : subscript->terms) link(static_cast<int>(own), term.loop);
     }
     if (consumed || output.access->subscripts.empty()) return absl::OkStatus();
     return scheduleFault(node.path, absl::StrCat("statement ", statement.name, " does not run over loop ",
                                                  nest_.loops[static_cast<size_t>(loop)].name,
                                                  " and feeds no statement of this tile; move it out of the loop"));
+  }
+
+  void link(int left, int right) {
+    const int from = tree_.linked[static_cast<size_t>(left)], to = tree_.linked[static_cast<size_t>(right)];
+    std::ranges::replace(tree_.linked, from, to);
+  }
+
+  /// Every statement that has a loop meets the same number of its iterations in partial steps, too, and there are few
+  /// enough classes of steps to visit them all.
+  absl::Status checkPartialSteps() const {
+    for (const StatementView& view : tree_.statements) {
+      for (size_t loop = 0; loop < nest_.loops.size(); ++loop) {
+        std::vector<size_t> positions;
+        for (size_t i = 0; i < view.loops.size(); ++i)
+          if (tree_.linked[static_cast<size_t>(view.loops[i].loop)] == static_cast<int>(loop)) positions.push_back(i);
+        const StepClasses classes(tree_, view.loops, std::move(positions));
+        double combinations = 1;
+        for (size_t k = 0; k < classes.positions().size(); ++k) {
+          combinations *= static_cast<double>(classes.of(k).size());
+          if (combinations <= kMostStepClasses) continue;
+          return scheduleFault(tree_.nodes[static_cast<size_t>(classes.loop(k).node)].path,
+                               absl::StrCat("loop ", nest_.loops[static_cast<size_t>(classes.loop(k).loop)].name,
+                                            ": too many loops with partial steps inside of each other; use steps "
+                                            "that divide what the loops meet"));
+        }
+      }
+      for (size_t i = 0; i < view.loops.size(); ++i) {
+        const BoundLoop& loop = view.loops[i];
+        const BoundNode& node = tree_.nodes[static_cast<size_t>(loop.node)];
+        for (const StepExtents& step : stepsInside(tree_, view, i, {loop.loop})) {
+          for (const int s : node.statements) {
+            if (!has(s, loop.loop) || step.of(s)[static_cast<size_t>(loop.loop)] == step.entering(loop)) continue;
+            return scheduleFault(
+                node.path, absl::StrCat("loop ", nest_.loops[static_cast<size_t>(loop.loop)].name, " has ",
+                                        step.entering(loop), " iterations in a partial step for one statement and ",
+                                        step.of(s)[static_cast<size_t>(loop.loop)], " for another"));
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
   }
 
   /// Intermediates: written before they are read, complete when they are read, and all that is read.
@@ -340,12 +394,21 @@ class Binder {
     for (const BoundAccess& access : tree_.accesses[static_cast<size_t>(reader)]) {
       if (access.tensor != tensor) continue;
       for (size_t d = 0; d < access.access->subscripts.size(); ++d) {
-        const int64_t made = spanOf(output.access->subscripts[d], from.extents[node.end_loop]);
-        const int64_t read = spanOf(access.access->subscripts[d], to.extents[node.end_loop]);
-        if (read > made)
+        const Subscript &written = output.access->subscripts[d], &wanted = access.access->subscripts[d];
+        std::vector<int> loops;
+        for (const Subscript* subscript : {&written, &wanted})
+          for (const Term& term : subscript->terms) loops.push_back(term.loop);
+        const auto check = [&](absl::Span<const int64_t> writing, absl::Span<const int64_t> reading) {
+          const int64_t made = spanOf(written, writing), read = spanOf(wanted, reading);
+          if (read <= made) return absl::OkStatus();
           return scheduleFault(
               node.path, absl::StrCat("nest ", reader, " reads ", read, " elements of dimension ", d, " of ", name,
                                       " in one step of this tile, in which nest ", writer, " writes ", made));
+        };
+        TESSERA_RETURN_IF_ERROR(check(from.extents[node.end_loop], to.extents[node.end_loop]));
+        if (tree_.is_even) continue;
+        for (const StepExtents& step : stepsInside(tree_, from, node.end_loop, loops))
+          TESSERA_RETURN_IF_ERROR(check(step.of(writer), step.of(reader)));
       }
     }
     return absl::OkStatus();

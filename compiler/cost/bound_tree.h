@@ -15,9 +15,10 @@
 namespace tessera::compiler::cost {
 
 struct BoundLoop {
-  int loop = 0;       ///< position in Nest::loops
-  int64_t step = 1;   ///< iterations of `loop` per iteration of this one
-  int64_t count = 1;  ///< iterations
+  int loop = 0;         ///< position in Nest::loops
+  int64_t step = 1;     ///< iterations of `loop` per iteration of this one
+  int64_t count = 1;    ///< iterations, the last one may be partial
+  bool is_even = true;  ///< the first iterations of the loops outside leave a multiple of `step`
   bool spatial = false;
   int unit = -1;  ///< of a spatial loop
   int node = 0;   ///< the tile that has it
@@ -47,15 +48,25 @@ struct BoundNode {
   bool bypasses(int tensor) const;
 };
 
+/// Loop `own` of a producer covers what its consumers read of dimension `dimension` of its result.
+struct Followed {
+  size_t own = 0, dimension = 0;
+};
+
 /// The loops around a statement, outermost first, and what they do to it.
 struct StatementView {
-  int leaf = 0;  ///< node
+  int leaf = 0;                       ///< node
+  absl::InlinedVector<bool, 8> runs;  ///< whether the statement has the loop of the nest
   std::vector<BoundLoop> loops;
+  size_t even_loops = 0;  ///< no step of so many outer loops is partial
   /// advances[i][l]: how far one step of loops[i] moves the statement along loop l of the nest. A loop that the
   /// statement does not have moves a producer as far as it moves what the consumer reads.
   std::vector<absl::InlinedVector<int64_t, 8>> advances;
-  /// extents[i][l]: iterations of loop l that remain inside of the first i loops.
+  /// extents[i][l]: iterations of loop l that remain inside of the first i loops, in their first iterations. The last
+  /// iteration of a loop leaves fewer if its step does not divide what it meets: step_extents.h.
   std::vector<absl::InlinedVector<int64_t, 8>> extents;
+  /// follows[i]: for a loop that the statement does not have.
+  std::vector<absl::InlinedVector<Followed, 2>> follows;
 };
 
 struct BoundTree {
@@ -66,6 +77,10 @@ struct BoundTree {
   std::vector<absl::InlinedVector<BoundAccess, 4>> accesses;  ///< of each statement
   std::vector<int> writer;                                    ///< statement that writes the tensor, -1: an input
   std::vector<absl::InlinedVector<int, 4>> readers;           ///< statements that read the tensor
+  bool is_even = true;                                        ///< every step divides the iterations that it meets
+  bool has_follower = false;                                  ///< a view has an entry in `follows`
+  /// Loops of the nest whose iterations in a step depend on each other have one number: a producer follows consumers.
+  absl::InlinedVector<int, 8> linked;
 
   bool isIntermediate(int tensor) const;
   /// Whether `outer` is `node` or contains it.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "compiler/cost/bound_tree.h"
+#include "compiler/cost/latency.h"
+#include "compiler/cost/limits.h"
 #include "compiler/cost/movement.h"
+#include "compiler/cost/work.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::cost {
@@ -18,7 +20,7 @@ using Footprint = std::vector<std::vector<int64_t>>;
 class Totals {
  public:
   Totals(const loopnest::Nest& nest, const Machine& machine, const BoundTree& tree)
-      : nest_(nest), machine_(machine), tree_(tree), boundaries_(boundariesOf(tree)), ports_(tree.nodes.size()) {}
+      : nest_(nest), machine_(machine), tree_(tree), boundaries_(boundariesOf(tree)) {}
 
   DataflowCost run() {
     cost_.levels.resize(machine_.memories.size());
@@ -31,28 +33,30 @@ class Totals {
     for (const Boundary& boundary : boundaries_) count(boundary);
     countFootprints();
     countUnits();
-    const Latency latency = latencyOf(0);
+    std::vector<LeafWork> work;
+    for (size_t s = 0; s < tree_.statements.size(); ++s) {
+      const auto unit = static_cast<size_t>(node(tree_.statements[s].leaf).unit);
+      work.push_back(workOf(tree_, tree_.statements[s], nest_.statements[s].body.flops,
+                            machine_.units[unit].operations_per_cycle));
+      cost_.operations += work.back().operations;
+    }
+    const Latency latency = latencyOf(tree_, machine_, boundaries_, work);
     cost_.cycles = latency.cycles;
-    cost_.compute_cycles = latency.compute;
+    cost_.compute_cycles = latency.compute_cycles;
     cost_.energy_pj = cost_.operations * machine_.energy_pj_per_operation;
     for (size_t level = 0; level < cost_.levels.size(); ++level) {
       for (const Traffic& traffic : cost_.levels[level].tensors)
-        cost_.energy_pj += (traffic.read + traffic.fill + traffic.update + traffic.drain) * traffic.word_bytes *
-                           machine_.memories[level].energy_pj_per_byte;
+        cost_.energy_pj += machine_.memories[level].energyOf((traffic.read + traffic.drain) * traffic.word_bytes,
+                                                             (traffic.fill + traffic.update) * traffic.word_bytes);
     }
-    checkLimits();
+    std::vector<int64_t> units;
+    units.reserve(machine_.units.size());
+    for (size_t unit = 0; unit < machine_.units.size(); ++unit) units.push_back(countOf(0, static_cast<int>(unit)));
+    cost_.violations = exceededLimits(cost_, units, machine_);
     return std::move(cost_);
   }
 
  private:
-  /// Bytes through the ports of one tile's level, over all its instances.
-  struct Ports {
-    double in = 0, out = 0;
-  };
-  struct Latency {
-    double cycles = 0, compute = 0;
-  };
-
   const BoundNode& node(int position) const { return tree_.nodes[static_cast<size_t>(position)]; }
 
   Traffic& traffic(int level, int tensor) {
@@ -60,21 +64,15 @@ class Totals {
   }
 
   void count(const Boundary& boundary) {
-    const double bytes = tree_.word_bytes[static_cast<size_t>(boundary.tensor)];
     const double sent = boundary.read_words + boundary.partial_words;
     Traffic& outside = traffic(node(boundary.source).level, boundary.tensor);
     outside.read += sent;
     outside.update += boundary.update_words;
-    ports_[static_cast<size_t>(boundary.source)].out += sent * bytes;
-    ports_[static_cast<size_t>(boundary.source)].in += boundary.update_words * bytes;
     if (boundary.level < 0) return;
     const double received = boundary.filled_words + boundary.partial_words;
     Traffic& inside = traffic(boundary.level, boundary.tensor);
     inside.fill += received;
     inside.drain += boundary.drained_words;
-    Ports& ports = ports_[static_cast<size_t>(boundary.members.front())];
-    ports.in += received * bytes;
-    ports.out += boundary.drained_words * bytes;
   }
 
   void countFootprints() {
@@ -148,19 +146,15 @@ class Totals {
       return boundary.source == 0 && boundary.tensor == tensor && (boundary.filled || boundary.drained);
     });
     if (!moves) return 0;
-    double most = 0;
-    for (const auto& accesses : tree_.accesses) {
-      for (const BoundAccess& access : accesses) {
+    std::vector<Slice> slices;
+    for (size_t s = 0; s < tree_.accesses.size(); ++s) {
+      for (const BoundAccess& access : tree_.accesses[s]) {
         if (access.tensor != tensor) continue;
-        double words = 1;
-        for (const loopnest::Subscript& subscript : access.access->subscripts) {
-          const loopnest::Range range = loopnest::rangeOf(subscript, nest_.extents());
-          words *= static_cast<double>(range.high - range.low + 1);
-        }
-        most = std::max(most, words);
+        Slice slice = sliceOf(access, tree_.statements[s].extents.front());
+        if (std::ranges::find(slices, slice) == slices.end()) slices.push_back(std::move(slice));
       }
     }
-    return static_cast<int64_t>(std::min(most, kMostWords));
+    return static_cast<int64_t>(std::min(unionSize(slices), kMostWords));
   }
 
   /// Equation 3.12 for the units of a kind (`level` < 0) or the instances of a level, below a tile.
@@ -190,66 +184,6 @@ class Totals {
       cost_.levels[static_cast<size_t>(level)].units = level == outermost ? 1 : unitsOf(0, level, outermost);
   }
 
-  /// Equation 3.22, for the whole run instead of one execution of the tile: loads, stores and the children overlap.
-  Latency latencyOf(int position) {
-    const BoundNode& here = node(position);
-    Latency latency;
-    if (here.isLeaf()) {
-      latency.compute = computeCycles(here);
-      latency.cycles = latency.compute;
-    }
-    for (const int child : here.children) {
-      const Latency inner = latencyOf(child);
-      const auto join = [&](double& all, double one) {
-        all = isConcurrent(here.join) ? std::max(all, one) : all + one;
-      };
-      join(latency.cycles, inner.cycles);
-      join(latency.compute, inner.compute);
-    }
-    const Machine::Memory& memory = machine_.memories[static_cast<size_t>(here.level)];
-    double instances = 1;
-    if (!here.statements.empty()) {
-      const StatementView& view = tree_.statements[static_cast<size_t>(here.statements.front())];
-      for (size_t i = 0; i < here.first_loop; ++i)
-        if (view.loops[i].spatial) instances *= static_cast<double>(view.loops[i].count);
-    }
-    const Ports& ports = ports_[static_cast<size_t>(position)];
-    latency.cycles = std::max({latency.cycles, ports.out / (instances * memory.read_bytes_per_cycle),
-                               ports.in / (instances * memory.write_bytes_per_cycle)});
-    return latency;
-  }
-
-  /// The leaf's instruction handles the iterations that its loops leave, in one cycle or more.
-  double computeCycles(const BoundNode& leaf) {
-    const loopnest::Statement& statement = nest_.statements[static_cast<size_t>(leaf.statement)];
-    const StatementView& view = tree_.statements[static_cast<size_t>(leaf.statement)];
-    double operations = statement.body.flops, steps = 1, copies = 1;
-    for (const int loop : statement.loops)
-      operations *= static_cast<double>(view.extents.back()[static_cast<size_t>(loop)]);
-    for (const BoundLoop& loop : view.loops) (loop.spatial ? copies : steps) *= static_cast<double>(loop.count);
-    cost_.operations += operations * steps * copies;
-    return steps * std::max(1.0, operations / machine_.units[static_cast<size_t>(leaf.unit)].operations_per_cycle);
-  }
-
-  void checkLimits() {
-    for (size_t level = 0; level < cost_.levels.size(); ++level) {
-      const LevelCost& used = cost_.levels[level];
-      const Machine::Memory& memory = machine_.memories[level];
-      if (memory.capacity_bytes > 0 && used.footprint_bytes > memory.capacity_bytes)
-        cost_.violations.push_back(absl::StrCat(memory.name, ": ", used.footprint_bytes,
-                                                " bytes are needed, an instance has ", memory.capacity_bytes));
-      if (used.units > memory.instances)
-        cost_.violations.push_back(
-            absl::StrCat(memory.name, ": ", used.units, " instances are needed, the chip has ", memory.instances));
-    }
-    for (size_t unit = 0; unit < machine_.units.size(); ++unit) {
-      const int64_t used = countOf(0, static_cast<int>(unit));
-      if (used > machine_.units[unit].count)
-        cost_.violations.push_back(absl::StrCat(machine_.units[unit].name, ": ", used,
-                                                " units are needed, the chip has ", machine_.units[unit].count));
-    }
-  }
-
   /// Units of one kind that work at the same time below a tile.
   int64_t countOf(int position, int unit) const {
     const BoundNode& here = node(position);
@@ -269,7 +203,6 @@ class Totals {
   const Machine& machine_;
   const BoundTree& tree_;
   std::vector<Boundary> boundaries_;
-  std::vector<Ports> ports_;
   std::vector<Peak> peaks_;
   DataflowCost cost_;
 };

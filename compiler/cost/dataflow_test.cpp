@@ -105,8 +105,28 @@ TEST(Dataflow, SeqEvictsAndSharKeeps) {
   EXPECT_EQ(seq.levels[1].footprint, 4 + 16 + 4);            // A, B, C; then C, D, E
   EXPECT_EQ(shar.levels[1].footprint, 4 + 16 + 4 + 16 + 4);  // C once
   EXPECT_EQ(seq.cycles, 4 * 16 * 2);
-  EXPECT_EQ(price(problem, tree("Pipe"))->cycles, 4 * 16);
+  EXPECT_EQ(price(problem, tree("Pipe"))->cycles, (4 + 1) * 16);  // the first step passes through both children
   EXPECT_EQ(price(problem, tree("Pipe"))->units, 2);
+}
+
+TEST(Dataflow, OnlyPhasesPassIntermediatesThroughTheOutermostMemory) {
+  const auto problem = nest("C[m, l] += A[m, k] * B[k, l]; E[m, n] += C[m, l] * D[l, n]", {4, 4, 4, 4});
+  const std::string first = "L0 [l:Tp/1 k:Tp/1] compute nest 0\n", second = "L0 [n:Tp/1 l:Tp/1] compute nest 1\n";
+  const auto one = price(problem, "L1 [m:Tp/1] Shar\n  " + first + "  " + second).value();
+  EXPECT_EQ(traffic(one, "DRAM", "C").update + traffic(one, "DRAM", "C").read, 0);
+  EXPECT_EQ(traffic(one, "L1", "C").footprint, 16);
+  const auto two = price(problem, first + second).value();
+  EXPECT_EQ(traffic(two, "DRAM", "C").update, 16);
+  EXPECT_EQ(traffic(two, "DRAM", "C").read, 16);
+}
+
+TEST(Dataflow, ElementsBetweenStridesTakeNoRoom) {
+  const auto cost =
+      price(nest("O[k, p] += I[c, 3 * p] * W[k, c]", {2, 8, 4}), "DRAM [p:Tp/2] compute nest 0\n").value();
+  EXPECT_EQ(traffic(cost, "DRAM", "I").footprint, 4 * 8);  // of 22 columns
+  // Two windows, 0 to 5 and 4 to 9.
+  const auto both = price(nest("O[p] = I[p] + I[p + 4]", {6}), "DRAM [p:Tp/1] compute nest 0\n").value();
+  EXPECT_EQ(traffic(both, "DRAM", "I").footprint, 10);
 }
 
 TEST(Dataflow, DifferentLevelsMeetInTheCommonTile) {
@@ -144,30 +164,52 @@ TEST(Dataflow, AProducerFollowsTheWindowOfItsConsumer) {
   EXPECT_EQ(cost.operations, 2.0 * (4 * 4 * 2 * 3 * 3 + 8 * 2 * 2 * 3));  // two of four columns are computed again
 }
 
+TEST(Dataflow, TheLastStepMayBePartial) {
+  // m in 5, 5, 3; n in 4, 3; k in 2, 2, 2, 1.
+  const auto cost =
+      price(nest(kGemm, {13, 7, 7}), "DRAM [m:Tp/5 n:Tp/4]\n  L1 [m:Sp(core)/2 k:Tp/2] compute nest 0\n").value();
+  EXPECT_EQ(traffic(cost, "DRAM", "A").read, 13 * 7);
+  EXPECT_EQ(traffic(cost, "L1", "A").fill, 13 * 7);
+  EXPECT_EQ(traffic(cost, "L1", "A").read, 13 * 7 * 2);  // again for each step of n
+  EXPECT_EQ(traffic(cost, "L1", "B").fill, 3 * 7 * 7);
+  EXPECT_EQ(traffic(cost, "DRAM", "C").update, 13 * 7);
+  EXPECT_EQ(traffic(cost, "L1", "A").footprint, 5 * 7);
+  EXPECT_EQ(cost.units, 3);  // rows 2, 2, 1
+  EXPECT_EQ(cost.operations, 2 * 13 * 7 * 7);
+  // Two operations a cycle: the first unit's product of 2 rows, 4 or 3 columns, 2 or 1 steps of k.
+  EXPECT_EQ(cost.compute_cycles, 3 * 2 * (4 + 3) * 7);
+}
+
 TEST(Dataflow, BandwidthOfEitherSideBoundsTheCycles) {
   Machine chip = machine();
   const auto problem = nest(kGemm, {4, 6, 8});
   const std::string tree = "DRAM [m:Tp/2 n:Tp/3]\n  L1 [m:Tp/1 n:Tp/1 k:Tp/1] compute nest 0\n";
   EXPECT_EQ(price(problem, tree, chip)->cycles, 192);
   chip.memories[2].read_bytes_per_cycle = 0.5;  // A twice and B twice, 4 bytes each
-  EXPECT_EQ(price(problem, tree, chip)->cycles, 4 * (32 + 2 * 48) / 0.5);
+  // First A and B, 40 words; a step of n brings 24 words of B in more time than the 48 cycles of the step before, one
+  // of m brings both again. The last step remains.
+  EXPECT_EQ(price(problem, tree, chip)->cycles, 4 * (40 + 24 + 40 + 24) / 0.5 + 48);
   chip.memories[2].read_bytes_per_cycle = 1e12;
   chip.memories[2].write_bytes_per_cycle = 0.25;
-  EXPECT_EQ(price(problem, tree, chip)->cycles, 4 * 24 / 0.25);
+  EXPECT_EQ(price(problem, tree, chip)->cycles, 48 + 4 * 24 / 0.25);  // the first step, then four tiles of C
   chip.memories[1].energy_pj_per_byte = 1;
   chip.energy_pj_per_operation = 10;
   const auto cost = price(problem, tree, chip).value();
   double words = 0;
   for (const Traffic& each : cost.levels[1].tensors) words += each.read + each.fill + each.update + each.drain;
   EXPECT_EQ(cost.energy_pj, 4 * words + 10 * 384);
+  chip.memories[1].write_energy_pj_per_byte = 3;
+  double received = 0;
+  for (const Traffic& each : cost.levels[1].tensors) received += each.fill + each.update;
+  EXPECT_EQ(price(problem, tree, chip)->energy_pj, cost.energy_pj + 2 * 4 * received);
   chip.memories[1].capacity_bytes = 64;
   EXPECT_THAT(price(problem, tree, chip)->violations, ElementsAre("L1: 184 bytes are needed, an instance has 64"));
 }
 
 TEST(Dataflow, FaultsNameTheTile) {
   const auto gemm = nest(kGemm, {4, 6, 8});
-  EXPECT_THAT(fault(gemm, "DRAM [m:Tp/3] compute nest 0\n"),
-              HasSubstr("tile 0: loop m has 4 iterations here and steps of 3"));
+  EXPECT_THAT(fault(gemm, "DRAM [m:Tp/5] compute nest 0\n"),
+              HasSubstr("tile 0: loop m has 4 iterations here and steps of 5; accepted are 1 to 4"));
   EXPECT_THAT(fault(gemm, "DRAM [m:Tp/2]\n  L3 [n:Tp/1] compute nest 0\n"),
               HasSubstr("tile 0.0: no memory 'L3'; accepted: L0, L1, DRAM"));
   EXPECT_THAT(fault(gemm, "L1 [m:Tp/2]\n  DRAM [n:Tp/1] compute nest 0\n"), HasSubstr("tile 0.0: DRAM encloses"));
@@ -186,6 +228,11 @@ TEST(Dataflow, FaultsNameTheTile) {
               HasSubstr("tile 0: Para runs nests 0 and 1 at once"));
   EXPECT_THAT(fault(chain, "DRAM [m:Tp/1] Shar\n  L1 [] compute nest 1\n  L1 [] compute nest 0\n"),
               HasSubstr("nest 1 reads C before nest 0 writes it"));
+  const auto long_loop = nest("O[m] = A[m]", {100'000});
+  EXPECT_THAT(fault(long_loop,
+                    "DRAM [m:Tp/31337 m:Tp/9973 m:Tp/3001 m:Tp/997 m:Tp/301 m:Tp/97 m:Tp/31 m:Tp/7] compute "
+                    "nest 0\n"),
+              HasSubstr("tile 0: loop m: too many loops with partial steps"));
   const auto softmax = nest("M[m] = max(S[m, l]); P[m, l] = S[m, l] - M[m]", {4, 4});
   const std::string cut = "DRAM [l:Tp/2] Shar";
   const std::string leaves = "\n  L1 [m:Tp/1] compute nest 0\n  L1 [m:Tp/1] compute nest 1\n";

@@ -2,16 +2,10 @@
 
 #include <algorithm>
 
-#include "compiler/cost/point_set.h"
+#include "compiler/cost/walk.h"
 
 namespace tessera::compiler::cost {
 namespace {
-
-using loopnest::Subscript;
-using loopnest::Term;
-/// One value per dimension of the tensor.
-using Distances = absl::InlinedVector<int64_t, 4>;
-using Slice = absl::InlinedVector<PointSet, 4>;
 
 /// One access below a tile.
 struct User {
@@ -30,17 +24,6 @@ struct Group {
   absl::InlinedVector<Distances, 12> steps;  ///< of each loop around, one distance per dimension
   bool reads = false, writes = false;
 };
-
-Slice sliceOf(const BoundAccess& access, const absl::InlinedVector<int64_t, 8>& extents) {
-  Slice slice;
-  for (const Subscript& subscript : access.access->subscripts) {
-    absl::InlinedVector<Translation, 4> sums;
-    for (const Term& term : subscript.terms)
-      sums.push_back({term.coefficient, extents[static_cast<size_t>(term.loop)]});
-    slice.push_back(PointSet::sumsOf(sums).moved(subscript.constant));
-  }
-  return slice;
-}
 
 /// Unites the slices if the union is a slice: they differ in one dimension at most, or one contains the other.
 bool unite(Slice& slice, const Slice& other) {
@@ -68,98 +51,6 @@ double sizeOf(const Slice& slice) {
   for (const PointSet& set : slice) words *= static_cast<double>(set.size());
   return words;
 }
-
-/// Counts for a slice that moves through a tensor as the loops around it advance.
-class Walk {
- public:
-  /// `evicts[i]`: a step of loop i drops the content of the buffer. Loops from `outside` on are between source and
-  /// buffer, loops from `begin` on belong to the walk.
-  Walk(const std::vector<BoundLoop>& loops, const absl::InlinedVector<Distances, 12>& steps, const Slice& slice,
-       const absl::InlinedVector<bool, 12>& evicts, size_t begin, size_t outside)
-      : loops_(loops), steps_(steps), slice_(slice) {
-    copies_.resize(slice.size());
-    for (size_t i = outside; i < steps.size(); ++i) {
-      if (!loops[i].spatial) continue;
-      for (size_t d = 0; d < slice.size(); ++d)
-        if (steps[i][d] != 0 && loops[i].count > 1) copies_[d].push_back({steps[i][d], loops[i].count});
-    }
-    run(evicts, begin);
-  }
-
-  /// Words that enter (equally: leave) one instance, and all instances of one source together.
-  double words() const { return words_; }
-  double distinctPerStep() const { return together_; }
-
-  /// Elements that the walk touches; with those of all instances of one source.
-  double touched(size_t begin, bool all_instances) const {
-    double product = 1;
-    for (size_t d = 0; d < slice_.size(); ++d) {
-      absl::InlinedVector<Translation, 8> moves;
-      for (size_t i = begin; i < steps_.size(); ++i)
-        if (!loops_[i].spatial) moves.push_back({steps_[i][d], loops_[i].count});
-      if (all_instances) moves.insert(moves.end(), copies_[d].begin(), copies_[d].end());
-      product *= static_cast<double>(slice_[d].spreadSize(moves));
-    }
-    return product;
-  }
-
- private:
-  /// Equation 3.10: the first slice, and for each loop the elements that its steps bring. A step of loop i resets the
-  /// temporal loops inside of it, so it moves the slice by its own distance less their ranges.
-  void run(const absl::InlinedVector<bool, 12>& evicts, size_t begin) {
-    const size_t dimensions = slice_.size();
-    absl::InlinedVector<double, 4> full(dimensions), sizes(dimensions);
-    double whole = 1, whole_together = 1;
-    for (size_t d = 0; d < dimensions; ++d) {
-      sizes[d] = static_cast<double>(slice_[d].size());
-      full[d] = copies_[d].empty() ? sizes[d] : static_cast<double>(slice_[d].spreadSize(copies_[d]));
-      whole *= sizes[d];
-      whole_together *= full[d];
-    }
-    words_ = whole;
-    together_ = whole_together;
-    absl::InlinedVector<double, 12> outer(steps_.size(), 1);  // steps of the temporal loops outside of each loop
-    double steps = 1;
-    for (size_t i = begin; i < steps_.size(); ++i) {
-      outer[i] = steps;
-      if (!loops_[i].spatial) steps *= static_cast<double>(loops_[i].count);
-    }
-    Distances reset(dimensions, 0);
-    for (size_t i = steps_.size(); i-- > begin;) {
-      if (loops_[i].spatial || loops_[i].count == 1) continue;
-      const double times = static_cast<double>(loops_[i].count - 1) * outer[i];
-      if (evicts[i]) {
-        words_ += times * whole;
-        together_ += times * whole_together;
-      } else {
-        double kept = 1, kept_together = 1;
-        for (size_t d = 0; d < dimensions; ++d) {
-          const int64_t distance = steps_[i][d] - reset[d];
-          if (distance == 0) {
-            kept *= sizes[d];
-            kept_together *= full[d];
-            continue;
-          }
-          kept *= static_cast<double>(slice_[d].overlap(distance));
-          // An element of the union is new along d if some instance lacks it.
-          if (kept_together == 0) continue;
-          kept_together *=
-              full[d] - (copies_[d].empty() ? static_cast<double>(slice_[d].size() - slice_[d].overlap(distance))
-                                            : static_cast<double>(slice_[d].without(-distance).spreadSize(copies_[d])));
-        }
-        words_ += times * (whole - kept);
-        together_ += times * (whole_together - kept_together);
-      }
-      for (size_t d = 0; d < dimensions; ++d) reset[d] += (loops_[i].count - 1) * steps_[i][d];
-    }
-  }
-
-  const std::vector<BoundLoop>& loops_;
-  const absl::InlinedVector<Distances, 12>& steps_;
-  const Slice& slice_;
-  absl::InlinedVector<absl::InlinedVector<Translation, 4>, 4> copies_;  ///< spatial ones, per dimension
-  double words_ = 0, together_ = 0;
-};
 
 class Movement {
  public:
@@ -197,9 +88,9 @@ class Movement {
       absl::InlinedVector<Distances, 12> steps;
       for (size_t i = 0; i < loops; ++i) {
         Distances& distances = steps.emplace_back();
-        for (const Subscript& subscript : access.access->subscripts) {
+        for (const loopnest::Subscript& subscript : access.access->subscripts) {
           int64_t distance = 0;
-          for (const Term& term : subscript.terms)
+          for (const loopnest::Term& term : subscript.terms)
             distance += term.coefficient * view(s).advances[i][static_cast<size_t>(term.loop)];
           distances.push_back(distance);
         }
@@ -213,8 +104,8 @@ class Movement {
     const bool writes = user.access->writes;
     for (Group& group : groups_) {
       if (group.level != level || group.tensor != user.access->tensor || group.steps != steps) continue;
-      // Phases pass intermediates through the outermost memory.
-      if (tile == 0 && (group.writes || writes)) continue;
+      // Phases pass intermediates to each other through the outermost memory.
+      if (tile == 0 && (group.writes || writes) && group.users.front().child != user.child) continue;
       if (!unite(group.slice, slice)) continue;
       if (writes) group.written = std::move(slice);
       group.reads = group.reads || !writes;
@@ -262,35 +153,37 @@ class Movement {
       if (std::ranges::find(boundary.members, member) == boundary.members.end()) boundary.members.push_back(member);
     }
     const std::vector<BoundLoop>& loops = view(group.users.front().statement).loops;
-    const size_t outside = node(boundary.source).first_loop;
-    absl::InlinedVector<bool, 12> evicting(group.steps.size());
-    for (size_t i = 0; i < group.steps.size(); ++i) {
-      evicting[i] = evicts(tile, loops[i].node, group.tensor);
-      if (loops[i].spatial) boundary.instances *= loops[i].count;
-      if (loops[i].spatial && i < outside) boundary.source_instances *= loops[i].count;
-    }
+    SlicePath path{.tree = &tree_,
+                   .loops = &loops,
+                   .steps = &group.steps,
+                   .slice = &group.slice,
+                   .outside = node(boundary.source).first_loop};
+    // Loops of outer tiles evict wherever those of inner ones do.
+    while (path.restart < group.steps.size() && evicts(tile, loops[path.restart].node, group.tensor)) ++path.restart;
     boundary.words = static_cast<int64_t>(std::min(sizeOf(group.slice), kMostWords));
     boundary.filled = group.reads && !group.writes;
-    const auto instances = static_cast<double>(boundary.instances),
-               sources = static_cast<double>(boundary.source_instances);
     if (boundary.filled) {
-      const Walk walk(loops, group.steps, group.slice, evicting, 0, outside);
-      boundary.filled_words = walk.words() * instances;
-      boundary.read_words = walk.distinctPerStep() * sources;
+      for (const User& user : group.users) path.users.push_back({user.statement, user.access});
+      const WalkCounts counts = walk(path);
+      boundary.filled_words = counts.entered.words;
+      boundary.read_words = counts.entered.distinct;
+      boundary.fills = {counts.first, counts.by_loop};
     }
     boundary.drained = group.writes && leaves(group);
     if (boundary.drained) {
       // Sums are complete, and begin again, once for each step of the tile that contains all accesses.
-      const size_t begin = tree_.isIntermediate(group.tensor)
-                               ? std::min(node(tree_.scopeOf(group.tensor)).end_loop, group.steps.size())
-                               : 0;
-      double epochs = 1;
-      for (size_t i = 0; i < begin; ++i)
-        if (!loops[i].spatial) epochs *= static_cast<double>(loops[i].count);
-      const Walk walk(loops, group.steps, group.written, evicting, begin, outside);
-      boundary.drained_words = walk.words() * epochs * instances;
-      boundary.update_words = walk.distinctPerStep() * epochs * sources;
-      boundary.partial_words = (walk.distinctPerStep() - walk.touched(begin, true)) * epochs * sources;
+      if (tree_.isIntermediate(group.tensor))
+        path.begin = std::min(node(tree_.scopeOf(group.tensor)).end_loop, group.steps.size());
+      path.restart = std::max(path.restart, path.begin);
+      path.slice = &group.written;
+      path.users.clear();
+      for (const User& user : group.users)
+        if (user.access->writes) path.users.push_back({user.statement, user.access});
+      const WalkCounts counts = walk(path);
+      boundary.drained_words = counts.entered.words;
+      boundary.update_words = counts.distinct_left;
+      boundary.partial_words = counts.entered.distinct - counts.touched;
+      boundary.results = {counts.first, counts.by_loop};
     }
     return boundary;
   }

@@ -45,22 +45,61 @@ PointSet PointSet::without(int64_t distance) const {
     if (fresh > 0) rest.runs_.push_back({first, fresh});
     return rest;
   }
-  // Several runs: a sweep over both sets. The first moved run that can meet a run only moves on.
+  return minus(moved(distance));
+}
+
+PointSet PointSet::empty() {
+  PointSet none;
+  none.runs_.clear();
+  return none;
+}
+
+PointSet PointSet::minus(const PointSet& other) const {
+  if (runs_.empty() || other.runs_.empty() || last() < other.runs_[0].first || other.last() < runs_[0].first)
+    return *this;
+  if (other.contains(*this)) return empty();
+  PointSet left = *this, right = other;
+  alignSteps(left, right);
+  const int64_t step = left.step_;
+  PointSet rest = empty();
+  rest.step_ = step;
+  // A sweep over both sets. The first run that can meet a run only moves on.
   size_t from = 0;
-  for (const Run& run : runs_) {
+  for (const Run& run : left.runs_) {
     int64_t at = run.first;
-    const int64_t end = run.first + run.count * step_;
-    while (from < runs_.size() && runs_[from].first + distance + runs_[from].count * step_ <= run.first) ++from;
-    for (size_t i = from; i < runs_.size() && at < end; ++i) {
-      const int64_t begin = runs_[i].first + distance, stop = begin + runs_[i].count * step_;
-      if ((begin - at) % step_ != 0) continue;  // other remainders of the spacing: no common point
+    const int64_t end = run.first + run.count * step;
+    while (from < right.runs_.size() && right.runs_[from].first + right.runs_[from].count * step <= run.first) ++from;
+    for (size_t i = from; i < right.runs_.size() && at < end; ++i) {
+      const int64_t begin = right.runs_[i].first, stop = begin + right.runs_[i].count * step;
+      if ((begin - at) % step != 0) continue;  // other remainders of the spacing: no common point
       if (begin >= end) break;
-      if (begin > at) rest.runs_.push_back({at, (begin - at) / step_});
+      if (begin > at) rest.runs_.push_back({at, (begin - at) / step});
       at = std::max(at, stop);
     }
-    if (at < end) rest.runs_.push_back({at, (end - at) / step_});
+    if (at < end) rest.runs_.push_back({at, (end - at) / step});
   }
   return rest;
+}
+
+void PointSet::alignSteps(PointSet& left, PointSet& right) {
+  if (left.step_ == right.step_) return;
+  const auto isPoint = [](const PointSet& set) { return set.isSingleRun() && set.runs_[0].count == 1; };
+  if (isPoint(left)) {
+    left.step_ = right.step_;
+  } else if (isPoint(right)) {
+    right.step_ = left.step_;
+  } else if (left.size() + right.size() <= static_cast<int64_t>(kMostRuns)) {
+    left.refine(1);
+    right.refine(1);
+  } else {
+    for (PointSet* set : {&left, &right}) *set = set->hull();
+  }
+}
+
+PointSet PointSet::hull() const {
+  PointSet interval;
+  interval.runs_ = {{runs_[0].first, last() - runs_[0].first + 1}};
+  return interval;
 }
 
 PointSet PointSet::moved(int64_t distance) const {
@@ -156,14 +195,12 @@ PointSet PointSet::unionWith(const PointSet& other) const {
   if (contains(other)) return *this;
   if (other.contains(*this)) return other;
   PointSet left = *this, right = other;
-  const bool aligned = left.step_ == right.step_ && (left.runs_[0].first - right.runs_[0].first) % left.step_ == 0;
-  if (!aligned && left.size() + right.size() > static_cast<int64_t>(kMostRuns)) {
-    const int64_t first = std::min(left.runs_[0].first, right.runs_[0].first);
-    PointSet hull;
-    hull.runs_ = {{first, std::max(left.last(), right.last()) - first + 1}};
-    return hull;
-  }
-  if (!aligned) {
+  alignSteps(left, right);
+  if ((left.runs_[0].first - right.runs_[0].first) % left.step_ != 0) {
+    if (left.size() + right.size() > static_cast<int64_t>(kMostRuns)) {
+      left = left.hull();
+      right = right.hull();
+    }
     left.refine(1);
     right.refine(1);
   }

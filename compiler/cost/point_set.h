@@ -26,6 +26,10 @@ class PointSet {
   int64_t size() const;
   /// Points that also belong to the set moved by `distance`.
   int64_t overlap(int64_t distance) const;
+  bool isEmpty() const { return runs_.empty(); }
+  static PointSet empty();
+  /// Points that do not belong to `other`. As sumsOf(), approximate for very irregular sets.
+  PointSet minus(const PointSet& other) const;
   /// Points that do not belong to the set moved by `distance`.
   PointSet without(int64_t distance) const;
   /// The set moved by `distance`.
@@ -51,6 +55,10 @@ class PointSet {
   bool isSingleRun() const { return runs_.size() == 1; }
   /// The same points with a spacing that divides `step`.
   void refine(int64_t step);
+  /// The interval from the first to the last point.
+  PointSet hull() const;
+  /// Gives both sets one spacing; very irregular ones become intervals.
+  static void alignSteps(PointSet& left, PointSet& right);
   /// Sorts runs of one spacing and merges those that touch.
   void normalize();
   void spreadBy(Translation translation);

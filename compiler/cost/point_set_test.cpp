@@ -57,6 +57,16 @@ TEST(PointSet, EqualsSetsOfNumbers) {
     Points rest;
     for (const int64_t point : points)
       if (!points.contains(point - distance)) rest.insert(point);
+    const auto others = draw(3);
+    Points left = points, either = points;
+    for (const int64_t point : sums(others)) {
+      left.erase(point + distance);
+      either.insert(point + distance);
+    }
+    const PointSet other = PointSet::sumsOf(others).moved(distance);
+    ASSERT_EQ(set.minus(other).size(), static_cast<int64_t>(left.size())) << round;
+    ASSERT_EQ(set.unionWith(other).size(), static_cast<int64_t>(either.size())) << round;
+    ASSERT_EQ(set.minus(other).unionWith(other), set.unionWith(other)) << round;
     ASSERT_EQ(fresh.spreadSize(copies), static_cast<int64_t>(rest.empty() ? 0 : sums(copies, rest).size())) << round;
     ASSERT_EQ(set.spreadSize(copies), static_cast<int64_t>(sums(copies, points).size())) << round;
     ASSERT_EQ(set.spread(copies).size(), set.spreadSize(copies)) << round;
