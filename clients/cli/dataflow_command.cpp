@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
+#include "clients/cli/dataflow_search.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
@@ -26,6 +27,7 @@ struct DataflowFlags {
   std::string chip, problem, tree;
   double operation_pj = 0;
   bool simulates = false;
+  DataflowSearchFlags search;
 };
 
 absl::StatusOr<std::string> readProblemText(const std::string& flag, const std::string& path) {
@@ -88,13 +90,15 @@ void showCost(const DataflowCost& cost) {
 absl::Status priceTree(const CommandLine& line, const DataflowFlags& flags) {
   TESSERA_ASSIGN_OR_RETURN(const v1::Target target, describedTarget(line, flags.chip));
   TESSERA_ASSIGN_OR_RETURN(const std::string problem, readProblemText("--problem", flags.problem));
-  TESSERA_ASSIGN_OR_RETURN(const std::string tree, readProblemText("--tree", flags.tree));
   TESSERA_ASSIGN_OR_RETURN(const auto program, compiler::expression::parse(problem));
   TESSERA_ASSIGN_OR_RETURN(const compiler::loopnest::Nest nest,
                            nestOf(program, std::filesystem::path(flags.problem).stem().string()));
-  TESSERA_ASSIGN_OR_RETURN(const v1::Schedule schedule, compiler::parseSchedule(tree));
   compiler::cost::Machine machine = compiler::cost::machineOf(target);
   machine.energy_pj_per_operation = flags.operation_pj;
+  if (flags.search.isUsed()) return searchDataflow(line, flags.search, target.name(), nest, std::move(machine));
+  if (flags.tree.empty()) return absl::InvalidArgumentError("--tree is missing; --search and --baseline find a tree");
+  TESSERA_ASSIGN_OR_RETURN(const std::string tree, readProblemText("--tree", flags.tree));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Schedule schedule, compiler::parseSchedule(tree));
   TESSERA_ASSIGN_OR_RETURN(const DataflowCost cost, flags.simulates ? simulateDataflow(nest, schedule, machine)
                                                                     : analyzeDataflow(nest, schedule, machine));
   if (line.json) {
@@ -113,15 +117,17 @@ void addDataflowCommand(CommandLine& line) {
   command->add_option("--chip", flags->chip, "built-in target, or a file with a target description")->required();
   command->add_option("--problem", flags->problem, "file with tensor expressions (.te); each statement is a nest")
       ->required();
-  command->add_option("--tree", flags->tree, "file with the tile tree")->required();
+  command->add_option("--tree", flags->tree, "file with the tile tree");
   command->add_option("--operation-energy", flags->operation_pj, "energy of one operation in pJ")
       ->check(nonNegative())
       ->capture_default_str();
   command->add_flag("--simulate", flags->simulates,
                     "execute the tree step by step instead of analysing it; for small problems");
+  flags->search.addTo(command);
   command->footer(
       "Prints cycles, energy, and for each memory level and tensor the words read, filled, updated and drained, the\n"
       "footprint, and the instances in use. The Dataflows page documents problem, tree and figures, with examples.\n"
+      "--search finds the best tree of a space and proves how far it is from the optimum: page Dataflow search.\n"
       "Built-in targets and files need no server.");
   command->callback([&line, flags] {
     line.action = [&line, flags] {

@@ -1,0 +1,344 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/dataflow_search/needed.h"
+#include "compiler/dataflow_search/search.h"
+#include "proto/support/status_macros.h"
+
+namespace tessera::compiler::dataflow_search {
+namespace {
+
+using loopnest::Nest;
+
+/// Prices of the search and of the analysis may differ by rounding.
+constexpr double kRounding = 1e-9;
+/// Phases are joined after so many expansions; the number doubles each time.
+constexpr size_t kFirstBatch = 64, kLargestBatch = 16384;
+
+/// Expansions after which a sample of the space is left for a larger one.
+constexpr int64_t kSampledExpansions = 600, kAllExpansions = std::numeric_limits<int64_t>::max();
+
+PhaseCost smaller(const PhaseCost& left, const PhaseCost& right) {
+  return {std::min(left.cycles, right.cycles), std::min(left.out, right.out), std::min(left.in, right.in),
+          std::min(left.energy, right.energy)};
+}
+
+constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr PhaseCost kImpossible{kNone, kNone, kNone, kNone};
+
+class ExactSearch {
+ public:
+  ExactSearch(const Nest& nest, const cost::Machine& machine, const Options& options)
+      : nest_(nest),
+        machine_(machine),
+        options_(options),
+        figures_{.cycles = options.front || options.objective != Objective::kEnergy,
+                 .energy = options.front || options.objective == Objective::kEnergy ||
+                           options.objective == Objective::kEnergyDelay,
+                 .resources = true},
+        space_(nest, machine, figures_, options.restriction, [this] { return isStopped(); }),
+        statements_(static_cast<int>(nest.statements.size())),
+        needed_(nest) {}
+
+  absl::StatusOr<Answer> run() {
+    TESSERA_ASSIGN_OR_RETURN(answer_.bound, lowerBound(nest_, machine_, options_.objective));
+    // Sparse samples of the space come first: they give an answer soon, which excludes most of the rest.
+    bool finished = false;
+    for (const size_t stride : {size_t{997}, size_t{101}, size_t{31}, size_t{7}, size_t{1}}) {
+      collect(stride);
+      TESSERA_ASSIGN_OR_RETURN(finished, search(stride > 1 ? expanded_ + kSampledExpansions : kAllExpansions));
+      if (isStopped() || (!options_.front && best_score_ <= answer_.bound.score)) break;
+    }
+    answer_.complete = (finished && collected_all_) || best_score_ <= answer_.bound.score;
+    answer_.expanded = expanded_;
+    answer_.measured = space_.measured();
+    answer_.space_bound = spaceBound();
+    if (answer_.complete && answer_.best)
+      answer_.space_bound = std::max(answer_.bound.score, std::min(least_score_, best_score_));
+    std::ranges::sort(answer_.front, {}, [](const Found& found) { return found.cost.cycles; });
+    return std::move(answer_);
+  }
+
+ private:
+  /// Expands candidates until no other can be part of a better run, or `most` were expanded in all. Returns whether no
+  /// other is left.
+  absl::StatusOr<bool> search(int64_t most) {
+    for (size_t batch = kFirstBatch;; batch = std::min(2 * batch, kLargestBatch)) {
+      const bool more = expand(batch);
+      TESSERA_RETURN_IF_ERROR(join());
+      if (isStopped()) return false;
+      if (!more) return true;
+      if (expanded_ >= most) return false;
+    }
+  }
+
+  struct Candidate {
+    SharedTiles shared;
+    PhaseCost at_least;
+    double score = 0;  ///< that no run with it is below
+    size_t number = 0;
+  };
+  /// A run of the first statements.
+  struct Run {
+    PhaseCost cost;
+    std::vector<std::pair<const Candidate*, const PhaseOption*>> phases;
+  };
+
+  bool isStopped() {
+    if (!stopped_) stopped_ = options_.stopped();
+    return stopped_;
+  }
+
+  Value valueOf(const PhaseCost& cost) const {
+    const cost::Machine::Memory& outermost = machine_.memories.back();
+    return {.cycles = std::max(
+                {cost.cycles, cost.out / outermost.read_bytes_per_cycle, cost.in / outermost.write_bytes_per_cycle}),
+            .energy_pj = cost.energy,
+            .bytes = cost.out + cost.in};
+  }
+  double scoreOf(const PhaseCost& cost) const { return dataflow_search::scoreOf(valueOf(cost), options_.objective); }
+
+  /// Of one statement, if all units and ports of the chip work for it.
+  double cyclesOf(int s) const {
+    double rate = 0;
+    for (const cost::Machine::Unit& unit : machine_.units)
+      rate = std::max(rate, static_cast<double>(unit.count) * unit.operations_per_cycle);
+    const cost::Machine::Memory& innermost = machine_.memories.front();
+    const auto instances = static_cast<double>(innermost.instances);
+    const NeededWork work = neededWork(nest_, needed_, s);
+    return std::max({work.operations / rate, work.read_bytes / (instances * innermost.read_bytes_per_cycle),
+                     work.written_bytes / (instances * innermost.write_bytes_per_cycle)});
+  }
+
+  bool mayEndAt(int begin, int end) const {
+    const std::vector<int>& ends = options_.restriction.phase_ends;
+    if (ends.empty()) return true;
+    const auto is_end = [&](int position) {
+      return position == 0 || position == statements_ || std::ranges::find(ends, position) != ends.end();
+    };
+    if (!is_end(begin) || !is_end(end)) return false;
+    for (int inside = begin + 1; inside < end; ++inside)
+      if (is_end(inside)) return false;
+    return true;
+  }
+
+  /// Collects sets of shared tiles and sorts them by their lower bounds: one of `stride`, or all that may be part of a
+  /// better run.
+  void collect(size_t stride) {
+    // A set of an earlier stage was expanded, or it is collected again.
+    candidates_.clear();
+    next_ = 0;
+    for (auto& options : options_of_) options.clear();
+    least_.assign(static_cast<size_t>(statements_),
+                  std::vector<PhaseCost>(static_cast<size_t>(statements_ + 1), kImpossible));
+    double all_cycles = 0;
+    for (int s = 0; s < statements_; ++s) all_cycles += cyclesOf(s);
+    for (int length = 1; length <= statements_ && !isStopped(); ++length) {
+      for (int begin = 0; begin + length <= statements_; ++begin) {
+        const int end = begin + length;
+        if (!mayEndAt(begin, end)) continue;
+        double others = all_cycles;
+        for (int s = begin; s < end; ++s) others -= cyclesOf(s);
+        const auto accept = [&](double cycles) {
+          Value least = answer_.bound.least;
+          least.cycles = std::max(least.cycles, cycles + others);
+          return !isExcluded(least);
+        };
+        PhaseCost& least = at(at(least_, begin), end);
+        space_.forEach(begin, end, stride, accept, [&](const SharedTiles& shared, const PhaseCost& at_least) {
+          least = smaller(least, at_least);
+          candidates_.push_back({.shared = shared, .at_least = at_least, .number = candidates_.size()});
+        });
+      }
+    }
+    if (stride == 1) collected_all_ = !isStopped();
+    answer_.phases = static_cast<int64_t>(candidates_.size());
+    // What the statements before and after cost at least, by phases of any kind.
+    std::vector<PhaseCost> before(static_cast<size_t>(statements_ + 1), kImpossible), after = before;
+    before.front() = after.back() = {};
+    for (int end = 1; end <= statements_; ++end)
+      for (int begin = 0; begin < end; ++begin)
+        at(before, end) = smaller(at(before, end), at(before, begin) + at(at(least_, begin), end));
+    for (int begin = statements_ - 1; begin >= 0; --begin)
+      for (int end = begin + 1; end <= statements_; ++end)
+        at(after, begin) = smaller(at(after, begin), at(at(least_, begin), end) + at(after, end));
+    after_ = after;
+    for (Candidate& candidate : candidates_)
+      candidate.score =
+          scoreOf(at(before, candidate.shared.begin) + candidate.at_least + at(after, candidate.shared.end));
+    std::ranges::sort(candidates_, [](const Candidate& left, const Candidate& right) {
+      return std::pair(left.score, left.number) < std::pair(right.score, right.number);
+    });
+    before_ = std::move(before);
+    options_of_.resize(static_cast<size_t>(statements_) * static_cast<size_t>(statements_ + 1));
+  }
+
+  std::vector<std::pair<const Candidate*, PhaseOption>>& optionsOf(int begin, int end) {
+    return options_of_[static_cast<size_t>(begin) * static_cast<size_t>(statements_ + 1) + static_cast<size_t>(end)];
+  }
+
+  bool isExcluded(const PhaseCost& at_least) const { return isExcluded(valueOf(at_least)); }
+  bool isExcluded(const Value& value) const {
+    if (options_.front) {
+      return std::ranges::any_of(answer_.front, [&](const Found& found) {
+        return isAtLeastAsGood(dataflow_search::valueOf(found.cost), value);
+      });
+    }
+    return dataflow_search::scoreOf(value, options_.objective) >= best_score_;
+  }
+
+  /// Maps the operators of the next candidates. Returns false if none is left that could be part of a better run.
+  bool expand(size_t batch) {
+    while (next_ < candidates_.size()) {
+      Candidate& candidate = candidates_[next_];
+      const PhaseCost least =
+          at(before_, candidate.shared.begin) + candidate.at_least + at(after_, candidate.shared.end);
+      if (!options_.front && candidate.score >= best_score_) return false;
+      if (!isExcluded(least)) {
+        if (batch-- == 0) return true;
+        std::vector<PhaseOption> options = space_.options(candidate.shared);
+        if (isStopped()) return true;
+        ++expanded_;
+        for (PhaseOption& option : options) add(candidate, std::move(option));
+      }
+      ++next_;
+    }
+    return false;
+  }
+
+  void add(const Candidate& candidate, PhaseOption option) {
+    auto& known = optionsOf(candidate.shared.begin, candidate.shared.end);
+    for (const auto& [other, each] : known)
+      if (isAtLeastAsGood(each.cost, option.cost)) return;
+    std::erase_if(known, [&](const auto& each) { return isAtLeastAsGood(option.cost, each.second.cost); });
+    known.emplace_back(&candidate, std::move(option));
+  }
+
+  bool isAtLeastAsGood(const PhaseCost& left, const PhaseCost& right) const {
+    if (figures_.energy && left.energy > right.energy) return false;
+    if (options_.front || options_.objective == Objective::kBytes) {
+      if (left.out + left.in > right.out + right.in) return false;
+      if (options_.objective == Objective::kBytes && !options_.front) return left.cycles <= right.cycles;
+    }
+    return !figures_.cycles || (left.cycles <= right.cycles && left.out <= right.out && left.in <= right.in);
+  }
+
+  /// Joins phases to runs, and keeps the best ones.
+  absl::Status join() {
+    std::vector<std::vector<Run>> runs(static_cast<size_t>(statements_ + 1));
+    runs.front().push_back({});
+    for (int begin = 0; begin < statements_; ++begin) {
+      for (int end = begin + 1; end <= statements_; ++end) {
+        for (const Run& run : at(runs, begin)) {
+          for (const auto& [candidate, option] : optionsOf(begin, end)) {
+            const PhaseCost cost = run.cost + option.cost;
+            if (isExcluded(cost + at(after_, end))) continue;
+            std::vector<Run>& longer = at(runs, end);
+            if (std::ranges::any_of(longer, [&](const Run& other) { return isAtLeastAsGood(other.cost, cost); }))
+              continue;
+            std::erase_if(longer, [&](const Run& other) { return isAtLeastAsGood(cost, other.cost); });
+            Run next{.cost = cost, .phases = run.phases};
+            next.phases.emplace_back(candidate, &option);
+            longer.push_back(std::move(next));
+          }
+        }
+      }
+    }
+    for (const Run& run : runs.back()) TESSERA_RETURN_IF_ERROR(take(run));
+    return absl::OkStatus();
+  }
+
+  /// Prices a run that may be better. Bounds are those of the search's model; best trees are by compiler/cost.
+  absl::Status take(const Run& run) {
+    const double least = scoreOf(run.cost);
+    least_score_ = std::min(least_score_, least);
+    if (isExcluded(run.cost)) return absl::OkStatus();
+    TESSERA_ASSIGN_OR_RETURN(Found found, priced(run));
+    if (options_.front) addToFront(found);
+    if (found.score >= best_score_) return absl::OkStatus();
+    best_score_ = found.score;
+    answer_.best = std::move(found);
+    if (options_.better) options_.better(*answer_.best, std::min(spaceBound(), best_score_));
+    return absl::OkStatus();
+  }
+
+  static bool isAtLeastAsGood(const Value& left, const Value& right) {
+    return left.cycles <= right.cycles && left.energy_pj <= right.energy_pj && left.bytes <= right.bytes;
+  }
+
+  void addToFront(const Found& found) {
+    const Value value = dataflow_search::valueOf(found.cost);
+    const auto valueOfFound = [](const Found& each) { return dataflow_search::valueOf(each.cost); };
+    for (const Found& each : answer_.front)
+      if (isAtLeastAsGood(valueOfFound(each), value)) return;
+    std::erase_if(answer_.front, [&](const Found& each) { return isAtLeastAsGood(value, valueOfFound(each)); });
+    answer_.front.push_back(found);
+  }
+
+  /// The tree, with the price of compiler/cost. Energy and bytes have to agree with the search's.
+  absl::StatusOr<Found> priced(const Run& run) const {
+    Found found;
+    for (const auto& [candidate, option] : run.phases)
+      *found.tree.add_phases() = space_.tree(candidate->shared, option->operators);
+    TESSERA_ASSIGN_OR_RETURN(found.cost, analyzeDataflow(nest_, found.tree, machine_));
+    const Value ours = valueOf(run.cost), theirs = dataflow_search::valueOf(found.cost);
+    found.score = dataflow_search::scoreOf(theirs, options_.objective);
+    const auto differ = [](double left, double right) {
+      return std::abs(left - right) > kRounding * std::max(std::abs(left), std::abs(right));
+    };
+    // The model of cycles leaves out what does not overlap, so that parts add up: it is a lower bound.
+    if ((figures_.cycles && theirs.cycles < ours.cycles * (1 - kRounding)) ||
+        (figures_.energy && differ(ours.energy_pj, theirs.energy_pj)) || differ(ours.bytes, theirs.bytes) ||
+        (!found.cost.violations.empty() && !options_.restriction.ignore_limits))
+      return absl::InternalError(
+          absl::StrCat("the search priced a tree at ", ours.cycles, " cycles, ", ours.energy_pj, " pJ and ", ours.bytes,
+                       " bytes, the analysis at ", theirs.cycles, ", ", theirs.energy_pj, " and ", theirs.bytes,
+                       found.cost.violations.empty() ? "" : absl::StrCat(" with ", found.cost.violations.front())));
+    return found;
+  }
+
+  /// What the candidates that are left cost at least.
+  double spaceBound() const {
+    double least = std::min(best_score_, least_score_);
+    if (next_ < candidates_.size()) least = std::min(least, candidates_[next_].score);
+    if (!collected_all_ || least == kNone) least = answer_.bound.score;
+    return std::max(least, answer_.bound.score);
+  }
+
+  const Nest& nest_;
+  const cost::Machine& machine_;
+  const Options& options_;
+  const Figures figures_;
+  PhaseSpace space_;
+  const int statements_;
+  bool stopped_ = false, collected_all_ = false;
+  Needed needed_;
+  std::vector<Candidate> candidates_;
+  size_t next_ = 0;
+  int64_t expanded_ = 0;
+  std::vector<std::vector<PhaseCost>> least_;  ///< of a phase from one statement to another
+  std::vector<PhaseCost> before_, after_;
+  std::vector<std::vector<std::pair<const Candidate*, PhaseOption>>> options_of_;
+  double best_score_ = kNone;
+  double least_score_ = kNone;  ///< of all runs, by the search's model
+  Answer answer_;
+};
+
+}  // namespace
+
+double Answer::gapInSpace() const {
+  return !best || best->score <= 0 ? 0 : std::max(0.0, 1 - space_bound / best->score);
+}
+double Answer::gapToBound() const {
+  return !best || best->score <= 0 ? 0 : std::max(0.0, 1 - bound.score / best->score);
+}
+
+absl::StatusOr<Answer> searchExact(const Nest& nest, const cost::Machine& machine, const Options& options) {
+  TESSERA_RETURN_IF_ERROR(checkSearchable(nest, machine));
+  return ExactSearch(nest, machine, options).run();
+}
+
+}  // namespace tessera::compiler::dataflow_search

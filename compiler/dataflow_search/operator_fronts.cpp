@@ -1,0 +1,183 @@
+#include "compiler/dataflow_search/operator_fronts.h"
+
+#include <algorithm>
+
+namespace tessera::compiler::dataflow_search {
+
+bool dominates(const Partial& left, const Partial& right, const Figures& figures) {
+  if (figures.cycles && (left.inner > right.inner || left.in > right.in || left.out > right.out)) return false;
+  if (figures.energy && left.energy > right.energy) return false;
+  if (!figures.resources) return true;
+  const auto fewer = [](const auto& some, const auto& others) {
+    for (size_t i = 0; i < some.size(); ++i)
+      if (some[i] > others[i]) return false;
+    return true;
+  };
+  return fewer(left.footprint, right.footprint) && fewer(left.instances, right.instances) &&
+         fewer(left.units, right.units);
+}
+
+void addTo(Front& front, Partial partial, const Figures& figures) {
+  for (const Partial& each : front)
+    if (dominates(each, partial, figures)) return;
+  std::erase_if(front, [&](const Partial& each) { return dominates(partial, each, figures); });
+  front.push_back(std::move(partial));
+}
+
+Surroundings inside(const Surroundings& surroundings, const TileLoops& loops, size_t nest_loops) {
+  Surroundings inner = surroundings;
+  for (const TileLoop& loop : loops) {
+    inner.view.loops.push_back(
+        {.loop = loop.loop, .step = loop.step, .count = loop.count, .spatial = loop.spatial, .unit = 0, .node = 0});
+    at(inner.view.advances.emplace_back(nest_loops, 0), loop.loop) = loop.step;
+    inner.view.extents.emplace_back(inner.view.extents.back());
+    at(inner.view.extents.back(), loop.loop) = loop.step;
+  }
+  return inner;
+}
+
+OperatorFronts::OperatorFronts(const loopnest::Nest& nest, const cost::Machine& machine, int statement, Figures figures,
+                               std::function<bool()> stopped)
+    : nest_(nest),
+      machine_(machine),
+      statement_(statement),
+      figures_(figures),
+      stopped_(std::move(stopped)),
+      model_(nest, statement),
+      movers_(moversOf(nest, statement, statement + 1)),
+      loops_(at(nest.statements, statement).loops) {
+  const std::vector<bool> windows = windowLoops(nest);
+  for (const int loop : loops_)
+    if (!at(windows, loop)) outer_loops_.push_back(loop);
+}
+
+const Front& OperatorFronts::front(const Surroundings& surroundings, int level) {
+  std::vector<int64_t> key = model_.signatureOf(surroundings);
+  key.push_back(level);
+  const auto found = known_.find(key);
+  if (found != known_.end()) return *found->second;
+  Front made = level == 0 ? leaves(surroundings) : tiles(surroundings, level);
+  const Front& kept = fronts_.emplace_back(std::move(made));
+  known_.emplace(std::move(key), &kept);
+  return kept;
+}
+
+double OperatorFronts::energyOf(const BoundaryBytes& bytes, int level) const {
+  double energy = (bytes.in + bytes.out) * at(machine_.memories, level).energy_pj_per_byte;
+  if (level > 0) energy += (bytes.inner_in + bytes.inner_out) * at(machine_.memories, level - 1).energy_pj_per_byte;
+  return energy;
+}
+
+Front OperatorFronts::leaves(const Surroundings& surroundings) {
+  Front front;
+  model_.surround(surroundings);
+  const double flops = at(nest_.statements, statement_).body.flops;
+  for (size_t unit = 0; unit < machine_.units.size() && unit < kMostUnits; ++unit) {
+    const cost::Machine::Unit& kind = machine_.units[unit];
+    const double most = flops > 0 ? kind.operations_per_cycle / flops : kind.operations_per_cycle;
+    forEachLeafCut(surroundings.view.extents.back(), loops_,
+                   std::max<int64_t>(1, kind.count / machine_.memories[0].instances), most,
+                   [&](const TileLoops& spatial, const TileLoops& temporal) {
+                     Extents left = surroundings.view.extents.back();
+                     for (const TileLoop& loop : spatial) at(left, loop.loop) = loop.step;
+                     for (const TileLoop& loop : temporal) at(left, loop.loop) = loop.step;
+                     double operations = flops;
+                     for (const int loop : loops_) operations *= static_cast<double>(at(left, loop));
+                     for (const TileLoops& order : ordersOf(temporal, movers_)) {
+                       Partial partial;
+                       partial.loops = spatial;
+                       partial.loops.insert(partial.loops.end(), order.begin(), order.end());
+                       const BoundaryBytes bytes = model_.measure(0, partial.loops);
+                       ++measured_;
+                       const double steps = temporalSteps(partial.loops);
+                       const int64_t units = instancesOf(partial.loops);
+                       partial.inner = steps * std::max(1.0, operations / kind.operations_per_cycle);
+                       partial.in = bytes.in;
+                       partial.out = bytes.out;
+                       partial.energy = energyOf(bytes, 0) + operations * steps * static_cast<double>(units) *
+                                                                 machine_.energy_pj_per_operation;
+                       partial.units[unit] = units;
+                       partial.unit = static_cast<int>(unit);
+                       addTo(front, std::move(partial), figures_);
+                     }
+                     return !stopped_();
+                   });
+  }
+  return front;
+}
+
+Front OperatorFronts::tiles(const Surroundings& surroundings, int level) {
+  Front front;
+  // A sparse sample comes first: it dominates most of the rest before their insides are mapped.
+  for (const size_t stride : {size_t{101}, size_t{1}}) {
+    size_t seen = 0;
+    forEachCut(surroundings.view.extents.back(), outer_loops_, fanOut(level),
+               [&](const TileLoops& spatial, const TileLoops& temporal) {
+                 if (++seen % stride != 0) return true;
+                 for (const TileLoops& order : ordersOf(temporal, movers_)) {
+                   TileLoops loops = spatial;
+                   loops.insert(loops.end(), order.begin(), order.end());
+                   if (!addTiles(surroundings, level, loops, front)) break;
+                 }
+                 return !stopped_();
+               });
+  }
+  return front;
+}
+
+bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, Front& front) {
+  const cost::Machine::Memory& inner = at(machine_.memories, level - 1);
+  model_.surround(surroundings);
+  const BoundaryBytes bytes = model_.measure(level, loops);
+  ++measured_;
+  if (inner.capacity_bytes > 0 && bytes.footprint > inner.capacity_bytes) return false;
+  const double steps = temporalSteps(loops);
+  const auto instances = static_cast<double>(instancesOf(loops));
+  Partial partial;
+  partial.loops = loops;
+  partial.in = bytes.in;
+  partial.out = bytes.out;
+  at(partial.footprint, level - 1) = bytes.footprint;
+  // A lower bound for all tiles inside: full units, the ports of the buffers, one instance of each level.
+  const Extents& extents = surroundings.view.extents.back();
+  double operations = at(nest_.statements, statement_).body.flops;
+  for (const int loop : loops_) operations *= static_cast<double>(at(extents, loop));
+  double rate = 0;
+  for (const cost::Machine::Unit& unit : machine_.units)
+    rate = std::max(rate, unit.operations_per_cycle *
+                              static_cast<double>(std::max<int64_t>(1, unit.count / machine_.memories[0].instances)));
+  for (int below = level - 1; below > 0; --below) rate *= static_cast<double>(fanOut(below));
+  partial.inner =
+      std::max({steps, operations / (rate * instances), bytes.inner_out / instances / inner.read_bytes_per_cycle,
+                bytes.inner_in / instances / inner.write_bytes_per_cycle});
+  partial.energy = energyOf(bytes, level) + operations * machine_.energy_pj_per_operation;
+  at(partial.instances, level - 1) = instancesOf(loops);
+  if (std::ranges::any_of(front, [&](const Partial& each) { return dominates(each, partial, figures_); })) return true;
+  const Front& choices = this->front(inside(surroundings, loops, nest_.loops.size()), level - 1);
+  for (size_t choice = 0; choice < choices.size(); ++choice) {
+    const Partial& child = choices[choice];
+    const double child_steps = steps * instances;
+    partial.inner = std::max({child.inner * steps,
+                              (child.out * child_steps + bytes.inner_out) / instances / inner.read_bytes_per_cycle,
+                              (child.in * child_steps + bytes.inner_in) / instances / inner.write_bytes_per_cycle});
+    partial.energy = energyOf(bytes, level) + child.energy * child_steps;
+    partial.footprint = child.footprint;
+    at(partial.footprint, level - 1) = bytes.footprint;
+    partial.instances = child.instances;
+    at(partial.instances, level - 1) = 1;
+    for (int64_t& each : partial.instances) each *= instancesOf(loops);
+    partial.units = child.units;
+    for (int64_t& each : partial.units) each *= instancesOf(loops);
+    partial.unit = child.unit;
+    partial.inside = &choices;
+    partial.choice = choice;
+    addTo(front, partial, figures_);
+  }
+  return true;
+}
+
+int64_t OperatorFronts::fanOut(int level) const {
+  return std::max<int64_t>(1, at(machine_.memories, level - 1).instances / at(machine_.memories, level).instances);
+}
+
+}  // namespace tessera::compiler::dataflow_search

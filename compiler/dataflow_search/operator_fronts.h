@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "compiler/cost/machine.h"
+#include "compiler/dataflow_search/operator_model.h"
+
+/// Partial mappings of one operator: all its tiles inside of given surroundings, without those that another one
+/// dominates.
+namespace tessera::compiler::dataflow_search {
+
+inline constexpr size_t kMostLevels = 6;
+inline constexpr size_t kMostUnits = 4;
+
+/// The figures of a partial mapping that can decide an objective. Fewer figures leave shorter fronts.
+struct Figures {
+  bool cycles = true;
+  bool energy = false;
+  bool resources = false;  ///< footprints, instances and units: operators that share a chip at the same time
+};
+
+/// A tile at one level with all tiles inside, for one step of the loops around and one of their instances.
+struct Partial {
+  double inner = 0;        ///< cycles of the tile's computation and of the ports further inwards
+  double in = 0, out = 0;  ///< bytes through the ports of the tile's own level
+  double energy = 0;       ///< pJ, operations included
+  std::array<int64_t, kMostLevels> footprint = {};  ///< bytes at the levels inside, one instance
+  std::array<int64_t, kMostLevels> instances = {};  ///< of the levels inside
+  std::array<int64_t, kMostUnits> units = {};       ///< of each kind
+  // How it is made.
+  TileLoops loops = {};
+  int unit = 0;                                  ///< of the leaf
+  const std::vector<Partial>* inside = nullptr;  ///< null at a leaf
+  size_t choice = 0;                             ///< position in `inside`
+};
+using Front = std::vector<Partial>;
+
+/// Whether `left` is at least as good in each of the figures.
+bool dominates(const Partial& left, const Partial& right, const Figures& figures);
+/// Adds the partial unless another one dominates it, and removes those that it dominates.
+void addTo(Front& front, Partial partial, const Figures& figures);
+
+class OperatorFronts {
+ public:
+  /// `stopped` is polled; once it returns true, fronts are incomplete and must not be used.
+  OperatorFronts(const loopnest::Nest& nest, const cost::Machine& machine, int statement, Figures figures,
+                 std::function<bool()> stopped);
+
+  /// All tiles from `level` inwards. The result lives as long as this object.
+  const Front& front(const Surroundings& surroundings, int level);
+
+  /// Tiles whose movement was computed.
+  int64_t measured() const { return measured_; }
+
+ private:
+  Front leaves(const Surroundings& surroundings);
+  Front tiles(const Surroundings& surroundings, int level);
+  /// Adds all tiles with these loops. Returns false if their slices exceed the level inside, in any order.
+  bool addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, Front& front);
+  /// Instances of the level inside for each instance of the level.
+  int64_t fanOut(int level) const;
+  double energyOf(const BoundaryBytes& bytes, int level) const;
+
+  const loopnest::Nest& nest_;
+  const cost::Machine& machine_;
+  const int statement_;
+  const Figures figures_;
+  const std::function<bool()> stopped_;
+  OperatorModel model_;
+  Movers movers_;
+  std::vector<int> loops_, outer_loops_;  ///< that a leaf cuts, that other tiles cut
+  absl::flat_hash_map<std::vector<int64_t>, const Front*> known_;
+  std::deque<Front> fronts_;
+  int64_t measured_ = 0;
+};
+
+/// The surroundings of the operator's next tile, inside of a tile with these loops.
+Surroundings inside(const Surroundings& surroundings, const TileLoops& loops, size_t nest_loops);
+
+}  // namespace tessera::compiler::dataflow_search

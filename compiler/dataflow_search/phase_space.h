@@ -1,0 +1,116 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/dataflow_search/needed.h"
+#include "compiler/dataflow_search/operator_fronts.h"
+#include "tessera/v1/schedule.pb.h"
+
+/// The trees of one phase: consecutive operators that run together. One tile for each level from the outermost memory
+/// inwards to some level is shared by all of them; inside, each operator has its own tiles.
+namespace tessera::compiler::dataflow_search {
+
+/// Restricts the space; a dataflow of table 3.8 is a restriction.
+struct Restriction {
+  std::vector<int> phase_ends;        ///< the end of each phase, as statement positions; empty: any
+  std::vector<bool> shared_loops;     ///< by loop: whether tiles shared by several operators may cut it; empty: any
+  std::vector<v1::Tile::Join> joins;  ///< of several operators; empty: Seq, Shar and Pipe
+  bool ignore_limits = false;         ///< capacities, and numbers of instances and units
+};
+
+inline constexpr size_t kMostSampled = 400;
+
+/// The tiles that the operators of a phase share.
+struct SharedTiles {
+  int begin = 0, end = 0;  ///< statements
+  v1::Tile::Join join = v1::Tile::SEQ;
+  bool running = false;          ///< reductions of a softmax are running ones
+  std::vector<TileLoops> tiles;  ///< of the outermost memory and of each further level inwards; the last one joins
+};
+
+/// Figures of phases that add up over a run. The outermost memory's ports limit the whole run, not a phase.
+struct PhaseCost {
+  double cycles = 0;       ///< without the outermost memory
+  double out = 0, in = 0;  ///< bytes that it sends and receives
+  double energy = 0;
+
+  PhaseCost operator+(const PhaseCost& other) const {
+    return {cycles + other.cycles, out + other.out, in + other.in, energy + other.energy};
+  }
+};
+
+/// One way to run a phase.
+struct PhaseOption {
+  PhaseCost cost;
+  size_t shared = 0;  ///< position of its SharedTiles, set by the caller
+  std::vector<const Partial*> operators;
+};
+
+class PhaseSpace {
+ public:
+  using Visit = std::function<void(const SharedTiles& shared, const PhaseCost& at_least)>;
+
+  PhaseSpace(const loopnest::Nest& nest, cost::Machine machine, Figures figures, Restriction restriction,
+             std::function<bool()> stopped);
+
+  /// Calls visit for all shared tiles of statements begin to end, with a cost that no option has less of. Tiles that
+  /// exceed a limit of the chip are left out.
+  /// Visits one of `stride` cuts of each tile, and no more than kMostSampled for each join if that is above 1. `accept`
+  /// sees them before their movement is computed, with the cycles that computation and operands take at least.
+  void forEach(int begin, int end, size_t stride, const std::function<bool(double cycles)>& accept, const Visit& visit);
+
+  /// All options with these shared tiles, without dominated ones.
+  std::vector<PhaseOption> options(const SharedTiles& shared);
+
+  v1::Tile tree(const SharedTiles& shared, const std::vector<const Partial*>& operators) const;
+
+  int64_t measured() const;
+
+ private:
+  struct Skeleton;
+  /// The statements of a phase as a problem of their own.
+  struct Part {
+    loopnest::Nest nest;
+    std::vector<std::string> read_outside;  ///< tensors that other phases read
+  };
+  struct Enumeration {
+    int split = 0;  ///< level of the tile that joins
+    std::vector<int> loops;
+    Movers movers;
+    size_t stride = 1;
+    const std::function<bool(double)>& accept;
+    const Visit& visit;
+    size_t seen = 0, seen_outside = 0, visited = 0;
+    bool isEnough() const { return stride > 1 && visited >= kMostSampled; }
+  };
+  void visitTiles(SharedTiles& shared, Enumeration& enumeration, const Extents& extents);
+  const Part& partOf(int begin, int end) const;
+  double computeCycles(const SharedTiles& shared) const;
+  bool cutsRunningReduction(const SharedTiles& shared) const;
+  std::vector<int> sharedLoops(int begin, int end, bool running) const;
+  /// Null if the tree is not valid or exceeds a capacity, or needs more instances or units than the chip has.
+  std::unique_ptr<Skeleton> measure(const SharedTiles& shared) const;
+  PhaseCost lowerBound(const SharedTiles& shared, const Skeleton& skeleton) const;
+  PhaseCost total(const SharedTiles& shared, const Skeleton& skeleton, double children, double energy) const;
+  v1::Tile shellOf(const SharedTiles& shared, int first_nest) const;
+  void addLoops(v1::Tile& tile, const TileLoops& loops) const;
+  int64_t capacityOf(int level) const;
+  OperatorFronts& frontsOf(int statement, bool alone);
+
+  const loopnest::Nest& nest_;
+  cost::Machine machine_;
+  const Figures figures_;
+  const Restriction restriction_;
+  const std::function<bool()> stopped_;
+  std::vector<bool> windows_;
+  Needed needed_;
+  /// computeCycles() of each statement, by the spatial counts around it.
+  mutable absl::flat_hash_map<std::vector<int64_t>, std::vector<double>> compute_cycles_;
+  mutable std::map<std::pair<int, int>, Part> parts_;
+  std::map<std::pair<int, bool>, std::unique_ptr<OperatorFronts>> fronts_;
+};
+
+}  // namespace tessera::compiler::dataflow_search

@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/dataflow_search/search.h"
+#include "proto/support/status_macros.h"
+
+namespace tessera::compiler::dataflow_search {
+
+absl::Status checkSearchable(const loopnest::Nest& nest, const cost::Machine& machine) {
+  TESSERA_RETURN_IF_ERROR(loopnest::validate(nest));
+  if (!nest.isAffine())
+    return absl::InvalidArgumentError(absl::StrCat(
+        "loop nest '", nest.name, "': a subscript has / or %, dataflows accept sums of multiples of loops"));
+  if (machine.memories.size() < 2 || machine.memories.size() > kMostLevels)
+    return absl::InvalidArgumentError(
+        absl::StrCat("the chip has ", machine.memories.size(), " memories; the search accepts 2 to ", kMostLevels));
+  if (machine.units.empty() || machine.units.size() > kMostUnits)
+    return absl::InvalidArgumentError(
+        absl::StrCat("the chip has ", machine.units.size(), " kinds of units; the search accepts 1 to ", kMostUnits));
+  constexpr size_t kMostLoops = 60;
+  if (nest.loops.size() > kMostLoops)
+    return absl::InvalidArgumentError(
+        absl::StrCat("the problem has ", nest.loops.size(), " loops; the search accepts ", kMostLoops));
+  for (const loopnest::Statement& statement : nest.statements) {
+    const loopnest::Access& output = at(nest.accesses, statement.output);
+    std::vector<bool> seen(nest.loops.size(), false);
+    for (const loopnest::Subscript& subscript : output.subscripts) {
+      const bool plain =
+          subscript.terms.empty() ||
+          (subscript.terms.size() == 1 && subscript.terms[0].coefficient == 1 && !at(seen, subscript.terms[0].loop));
+      if (!plain)
+        return absl::InvalidArgumentError(absl::StrCat("statement '", statement.name, "' writes ", output.name,
+                                                       " at sums or multiples of loops; the search accepts results "
+                                                       "with one loop for each dimension"));
+      if (!subscript.terms.empty()) at(seen, subscript.terms[0].loop) = true;
+    }
+  }
+  return absl::OkStatus();
+}
+
+cost::Machine withoutFinerUnits(cost::Machine machine) {
+  std::vector<cost::Machine::Unit> kept;
+  const auto rateOf = [](const cost::Machine::Unit& unit) {
+    return static_cast<double>(unit.count) * unit.operations_per_cycle;
+  };
+  for (const cost::Machine::Unit& unit : machine.units) {
+    const bool known = std::ranges::any_of(kept, [&](const auto& each) { return rateOf(each) == rateOf(unit); });
+    if (!known && unit.operations_per_cycle > 0) kept.push_back(unit);
+  }
+  machine.units = std::move(kept);
+  return machine;
+}
+
+std::vector<std::string> leftOut(const loopnest::Nest& nest, const cost::Machine& machine) {
+  std::vector<std::string> sentences = {
+      "Orders of the operators other than that of the problem, and phases of operators that do not follow each other.",
+      "Steps that do not divide the iterations around them.",
+      "Two temporal loops over one dimension in one tile, and spatial loops inside of temporal ones of their tile.",
+      "Tensors that bypass a level, and tiles that leave out a level.",
+      "Leaves whose step takes more than one cycle of the unit, or could be larger within one cycle.",
+  };
+  if (nest.statements.size() > 1) {
+    sentences.emplace_back("Groups inside of groups: the operators of a phase separate in one tile.");
+    sentences.emplace_back("Para.");
+  }
+  bool many = false;
+  for (const loopnest::Statement& statement : nest.statements) many = many || statement.loops.size() > 3;
+  if (many)
+    sentences.emplace_back(
+        "Of tiles with more than three temporal loops, orders other than those that keep one tensor in place.");
+  const std::vector<bool> windows = windowLoops(nest);
+  if (std::ranges::find(windows, true) != windows.end())
+    sentences.emplace_back("Tiles outside of leaves that cut loops of convolution windows.");
+  if (machine.units.size() > 1) sentences.emplace_back("Spatial loops over other units than the first kind.");
+  return sentences;
+}
+
+}  // namespace tessera::compiler::dataflow_search
