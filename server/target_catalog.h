@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "storage/store.h"
@@ -16,7 +18,8 @@ class TargetCatalog {
  public:
   explicit TargetCatalog(storage::Store& store) : store_(store) {}
 
-  /// Copies this release's built-in targets into the store. Call once, at the start.
+  /// Copies this release's built-in targets into the store. Call once, at the start. A target that a project registered
+  /// before this release gave its name to a built-in one keeps the name in that project.
   absl::Status storeBuiltins();
 
   /// Resolves the target of a request: by name, or written out and validated. INVALID_TARGET for an unknown name, which
@@ -33,7 +36,14 @@ class TargetCatalog {
  private:
   absl::StatusOr<std::shared_ptr<const v1::Target>> find(const std::string& project, const std::string& name);
 
+  /// Whether the project's own target has this name of a built-in one.
+  bool isKept(const std::string& project, const std::string& name) const {
+    return !kept_.empty() && kept_.contains({project, name});
+  }
+  absl::Status findKept();
+
   storage::Store& store_;
+  std::set<std::pair<std::string, std::string>> kept_;  // project and name; constant after storeBuiltins()
 };
 
 }  // namespace tessera::server

@@ -267,12 +267,12 @@ TEST_F(Projects, AnothersArtifactsRecordsAndTargetsAreNotThere) {
   EXPECT_THAT(chip.project(), IsEmpty());
   v1::RegisterTargetRequest own;
   *own.mutable_target() = chip.target();
-  own.mutable_target()->set_name("edge");
+  own.mutable_target()->set_name("house-chip");
   ASSERT_TRUE(vision(vision.targets, &v1::TargetService::Stub::RegisterTarget, own).ok());
-  lake.set_name("edge");
+  lake.set_name("house-chip");
   EXPECT_EQ(speech(speech.targets, &v1::TargetService::Stub::GetTarget, lake).error_code(), StatusCode::NOT_FOUND);
   v1::CreateJobRequest request = compileOf("model other: c", "r9");
-  request.mutable_compile()->mutable_target()->set_name("edge");
+  request.mutable_compile()->mutable_target()->set_name("house-chip");
   ASSERT_TRUE(upload(speech.blobs, "model other: c").ok());
   EXPECT_EQ(speech(speech.jobs, &v1::JobService::Stub::CreateJob, request).error_code(), StatusCode::INVALID_ARGUMENT);
   own.mutable_target()->mutable_memory(0)->set_capacity_bytes(chip.target().memory(0).capacity_bytes() * 2);
@@ -281,7 +281,7 @@ TEST_F(Projects, AnothersArtifactsRecordsAndTargetsAreNotThere) {
   EXPECT_TRUE(registered.created()) << "the name is free";
   for (As* as : {&vision, &speech}) {
     v1::ListTargetsRequest list;
-    list.set_filter("name = edge OR name = cascadelake");
+    list.set_filter("name = house-chip OR name = cascadelake");
     v1::ListTargetsResponse targets;
     ASSERT_TRUE((*as)(as->targets, &v1::TargetService::Stub::ListTargets, list, &targets).ok());
     ASSERT_EQ(targets.targets_size(), 2);

@@ -84,9 +84,9 @@ TEST(Requests, RefusalsNameTheField) {
       {"tune.min_share", [](auto& r) { convertToTune(r).set_min_share(1.5); }},
       {"tune.method", [](auto& r) { convertToTune(r).set_method("a\nb"); }},
       {"tune.method", [](auto& r) { convertToTune(r).set_method("Walk"); }},  // a valid name, but no method
-      {"tune.compile.target.family",
+      {"tune.compile.target",
        [](auto& r) { convertToTune(r).mutable_compile()->mutable_target()->set_name("systolic-128"); }},
-      {"compile.target.family", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("systolic-128"); }},
+      {"compile.target.family", [](auto& r) { r.mutable_compile()->mutable_target()->set_name("sm_90"); }},
       {"compile.specializations[2]",
        [](auto& r) {
          for (const int size : {1, 2, 1}) {

@@ -92,7 +92,7 @@ def test_operators_of_models_are_counted(service):
 
 
 def test_code_is_refused_by_its_reason(service):
-    for target in ("sm_80", "ascend-910-like"):
+    for target in ("sm_80", "sm_90"):
         failure = service.cli("compile", model_path("mlp"), "--shape", "x=1x784", "--target", target, "--json",
                               expect=3).failure
         check_equal(failure["reason"], "INVALID_TARGET", target)

@@ -67,6 +67,17 @@ absl::StatusOr<ParsedVariant> variantOfTile(const Leaf& tile) {
   return variant;
 }
 
+/// Only trees of described chips map loops to the iterations of an instruction.
+absl::Status checkUnmapped(const v1::Tile& tile, const std::string& path) {
+  if (tile.kernel().matching_size() > 0 || tile.kernel().sources_size() > 0)
+    return scheduleFault(path, "loops mapped to an instruction of a described chip", "match or sources", "neither");
+  for (const v1::Stage& stage : tile.stages())
+    for (const v1::Tile& copy : stage.copies()) TESSERA_RETURN_IF_ERROR(checkUnmapped(copy, path));
+  for (int i = 0; i < tile.children_size(); ++i)
+    TESSERA_RETURN_IF_ERROR(checkUnmapped(tile.children(i), childPath(path, i)));
+  return absl::OkStatus();
+}
+
 bool isRegion(const v1::Tile& tile) { return !tile.has_kernel() && tile.join() == v1::Tile::SHAR; }
 
 }  // namespace
@@ -90,6 +101,7 @@ absl::StatusOr<ParsedSchedule> ParsedSchedule::of(const v1::Schedule& schedule) 
   std::vector<Leaf> waiting;  // copies for the next phase
   for (int p = 0; p < schedule.phases_size(); ++p) {
     const Leaf phase{&schedule.phases(p), childPath("", p)};
+    TESSERA_RETURN_IF_ERROR(checkUnmapped(*phase.tile, phase.path));
     if (tree.region) return refused(phase, "nothing runs after a region", "no further phase");
     if (isRegion(*phase.tile)) {
       if (!tree.phases.empty()) return refused(phase, "a region is all of a workload", "no phase before it but copies");
