@@ -33,7 +33,7 @@ class TextFile : public File {
   absl::Status sync() override { return absl::OkStatus(); }
 };
 
-/// What the database knows.
+/// The marks that the database has recorded.
 struct Known {
   std::string mark;   ///< its own
   std::string bound;  ///< the mark that it has written before; empty: none

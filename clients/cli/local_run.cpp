@@ -123,13 +123,32 @@ v1::TensorSpec specOf(const tessera_tensor_info& info) {
   return spec;
 }
 
-// Selects the variant by the given inputs, --dim and --shape. checkInputs rejects unknown inputs.
 absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const RunInputs& from,
                                      const std::map<std::string, Tensor>& given) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
+    tessera_tensor_info info;
+    tessera_artifact_input(artifact, i, &info);
+    names.emplace_back(info.name);
+  }
+  return selectVariant(from, given, names, tessera_artifact_num_variants(artifact),
+                       [&](std::span<const tessera_shape> inputs, std::span<const tessera_dimension> dimensions,
+                           size_t& variant) -> std::string {
+                         return tessera_artifact_find_variant(artifact, inputs.data(), inputs.size(), dimensions.data(),
+                                                              dimensions.size(), &variant) == TESSERA_OK
+                                    ? ""
+                                    : tessera_last_error();
+                       });
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> selectVariant(const RunInputs& from, const std::map<std::string, Tensor>& given,
+                                     const std::vector<std::string>& names, size_t variants, const FindVariant& find) {
   TESSERA_ASSIGN_OR_RETURN(auto choice, from.shapes.choice());
   const bool asked = choice.dimensions_size() > 0 || choice.input_shapes_size() > 0;
   // The only variant needs no selection; checkInputs compares its shapes later.
-  if (tessera_artifact_num_variants(artifact) == 1 && !asked) return 0;
+  if (variants == 1 && !asked) return 0;
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const auto& [name, tensor] : given) {
     shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
@@ -138,10 +157,8 @@ absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const Run
     shapes[shape.name()].assign(shape.shape().begin(), shape.shape().end());
   }
   std::vector<tessera_shape> inputs;
-  for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
-    tessera_tensor_info info;
-    tessera_artifact_input(artifact, i, &info);
-    const auto known = shapes.find(info.name);
+  for (const std::string& name : names) {
+    const auto known = shapes.find(name);
     inputs.push_back(known == shapes.end()
                          ? tessera_shape{nullptr, -1}
                          : tessera_shape{known->second.data(), static_cast<int32_t>(known->second.size())});
@@ -149,18 +166,14 @@ absl::StatusOr<size_t> chooseVariant(const tessera_artifact* artifact, const Run
   std::vector<tessera_dimension> dimensions;
   for (const v1::DimensionBinding& each : choice.dimensions()) dimensions.push_back({each.name().c_str(), each.size()});
   size_t variant = 0;
-  if (tessera_artifact_find_variant(artifact, inputs.data(), inputs.size(), dimensions.data(), dimensions.size(),
-                                    &variant) == TESSERA_OK) {
-    return variant;
-  }
+  const std::string error = find(inputs, dimensions, variant);
+  if (error.empty()) return variant;
   v1::Failure failure;
   failure.set_reason(v1::Failure::INVALID_INPUT);
-  failure.set_message(tessera_last_error());
+  failure.set_message(error);
   failure.set_fix("give inputs of one of these shapes; with --random, choose by --dim NAME=SIZE or --shape NAME=SHAPE");
   return failureStatus(failure);
 }
-
-}  // namespace
 
 RangeUse* RunBuffers::rangeOf(const tessera_artifact* artifact, size_t input, int32_t dimension) {
   const int32_t position = tessera_artifact_range_of(artifact, input, static_cast<size_t>(dimension));

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +62,15 @@ struct RunInputs {
   bool random = false;             ///< missing inputs are generated from `seed`
   uint64_t seed = 0;
 };
+
+/// Finds the variant for shapes of inputs and sizes of dimensions; returns the error, empty if there is one variant.
+using FindVariant = std::function<std::string(std::span<const tessera_shape> inputs,
+                                              std::span<const tessera_dimension> dimensions, size_t& variant)>;
+
+/// Selects the variant by the given inputs, --dim and --shape. `names` are those of the artifact's inputs, in its
+/// order. checkInputs() rejects unknown inputs. INVALID_INPUT with the error of `find`.
+absl::StatusOr<size_t> selectVariant(const RunInputs& from, const std::map<std::string, Tensor>& given,
+                                     const std::vector<std::string>& names, size_t variants, const FindVariant& find);
 
 /// Use of one range of a variant that was compiled for ranges of sizes.
 struct RangeUse {

@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,8 +14,8 @@
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/local_file.h"
 #include "compiler/runtime/variants.h"
+#include "compiler/simulator/run_cost.h"
 #include "compiler/simulator/session.h"
-#include "proto/messages/failure.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::client {
@@ -24,33 +25,16 @@ using compiler::simulator::RunEvent;
 using compiler::simulator::SimulatedArtifact;
 using compiler::simulator::SimulatedSession;
 
-// Selects the variant by the given inputs, --dim and --shape. checkInputs() rejects unknown inputs.
 absl::StatusOr<size_t> variantFor(const SimulatedArtifact& artifact, const RunInputs& from,
                                   const std::map<std::string, Tensor>& given) {
-  TESSERA_ASSIGN_OR_RETURN(const auto choice, from.shapes.choice());
-  if (artifact.variants() == 1 && choice.dimensions().empty() && choice.input_shapes().empty()) return 0;
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const auto& [name, tensor] : given) shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
-  for (const v1::InputShape& each : choice.input_shapes())
-    shapes[each.name()].assign(each.shape().begin(), each.shape().end());
-  std::vector<tessera_shape> inputs;
-  for (const v1::TensorSpec& input : artifact.plan().inputs()) {
-    const auto known = shapes.find(input.name());
-    inputs.push_back(known == shapes.end()
-                         ? tessera_shape{nullptr, -1}
-                         : tessera_shape{known->second.data(), static_cast<int32_t>(known->second.size())});
-  }
-  std::vector<tessera_dimension> dimensions;
-  for (const v1::DimensionBinding& each : choice.dimensions()) dimensions.push_back({each.name().c_str(), each.size()});
-  size_t variant = 0;
-  const compiler::RuntimeStatus status =
-      compiler::findVariant(artifact.module(), {.inputs = inputs, .dimensions = dimensions}, &variant);
-  if (status.ok()) return variant;
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::INVALID_INPUT);
-  failure.set_message(status.message());
-  failure.set_fix("give inputs of one of these shapes; with --random, choose by --dim NAME=SIZE or --shape NAME=SHAPE");
-  return failureStatus(failure);
+  std::vector<std::string> names;
+  for (const v1::TensorSpec& input : artifact.plan().inputs()) names.push_back(input.name());
+  return selectVariant(
+      from, given, names, artifact.variants(),
+      [&](std::span<const tessera_shape> inputs, std::span<const tessera_dimension> dimensions, size_t& variant) {
+        return compiler::findVariant(artifact.module(), {.inputs = inputs, .dimensions = dimensions}, &variant)
+            .message();
+      });
 }
 
 struct Ran {

@@ -19,7 +19,7 @@ struct Span {
 constexpr int kFirst = -1;
 constexpr int kEveryTensor = -1;
 
-/// What a step waits for at its begin.
+/// How the slices of a step arrive before it begins.
 enum class Begin {
   kLoading,  ///< the slices arrive during the step before, which takes as long as this one
   kHidden,   ///< they arrive while siblings run; they use the ports

@@ -156,7 +156,7 @@ class ExactSearch {
     }
     if (stride == 1) collected_all_ = !isStopped();
     answer_.phases = static_cast<int64_t>(candidates_.size());
-    // What the statements before and after cost at least, by phases of any kind.
+    // Lower bounds for the statements before and after, for phases of any kind.
     std::vector<PhaseCost> before(static_cast<size_t>(statements_ + 1), kImpossible), after = before;
     before.front() = after.back() = {};
     for (int end = 1; end <= statements_; ++end)
@@ -300,7 +300,7 @@ class ExactSearch {
     return found;
   }
 
-  /// What the candidates that are left cost at least.
+  /// A lower bound for the candidates that are left.
   double spaceBound() const {
     double least = std::min(best_score_, least_score_);
     if (next_ < candidates_.size()) least = std::min(least, candidates_[next_].score);

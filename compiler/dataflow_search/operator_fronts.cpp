@@ -8,13 +8,7 @@ bool dominates(const Partial& left, const Partial& right, const Figures& figures
   if (figures.cycles && (left.inner > right.inner || left.in > right.in || left.out > right.out)) return false;
   if (figures.energy && left.energy > right.energy) return false;
   if (!figures.resources) return true;
-  const auto fewer = [](const auto& some, const auto& others) {
-    for (size_t i = 0; i < some.size(); ++i)
-      if (some[i] > others[i]) return false;
-    return true;
-  };
-  return fewer(left.footprint, right.footprint) && fewer(left.instances, right.instances) &&
-         fewer(left.units, right.units);
+  return usesNoMore(left, right);
 }
 
 void addTo(Front& front, Partial partial, const Figures& figures) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <functional>
@@ -38,6 +39,16 @@ struct Partial {
   size_t choice = 0;                             ///< position in `inside`
 };
 using Front = std::vector<Partial>;
+
+/// Whether `left` takes at most the footprint, instances and units of `right`, at each level and of each kind.
+template <typename Mapping>
+bool usesNoMore(const Mapping& left, const Mapping& right) {
+  const auto atMost = [](const auto& some, const auto& others) {
+    return std::ranges::equal(some, others, std::ranges::less_equal());
+  };
+  return atMost(left.footprint, right.footprint) && atMost(left.instances, right.instances) &&
+         atMost(left.units, right.units);
+}
 
 /// Whether `left` is at least as good in each of the figures.
 bool dominates(const Partial& left, const Partial& right, const Figures& figures);

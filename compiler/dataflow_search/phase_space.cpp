@@ -24,13 +24,7 @@ struct Share {
 bool isAtLeastAsGood(const Share& left, const Share& right, const Figures& figures) {
   if (figures.cycles && left.cycles > right.cycles) return false;
   if (figures.energy && left.energy > right.energy) return false;
-  const auto fewer = [](const auto& some, const auto& others) {
-    for (size_t i = 0; i < some.size(); ++i)
-      if (some[i] > others[i]) return false;
-    return true;
-  };
-  return fewer(left.footprint, right.footprint) && fewer(left.instances, right.instances) &&
-         fewer(left.units, right.units);
+  return usesNoMore(left, right);
 }
 
 void addShare(std::vector<Share>& shares, Share share, const Figures& figures) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/simulator/run_cost.h"
 
 namespace tessera::compiler::simulator {
 namespace {
@@ -31,12 +32,6 @@ std::string jsonText(const std::string& text) {
 }
 
 }  // namespace
-
-double frequencyGhz(const v1::Target& target) {
-  for (const v1::ComputeUnit& unit : target.units())
-    if (unit.frequency_ghz() > 0) return unit.frequency_ghz();
-  return 0;
-}
 
 void PlanCost::add(const std::string& name, const std::string& symbol, const KernelCost& cost, int64_t runs) {
   const auto times = static_cast<double>(runs);

@@ -45,7 +45,4 @@ std::vector<RunEvent> eventsOf(const std::string& step, const KernelCost& cost, 
 /// frequency, otherwise cycles.
 std::string traceJson(const std::string& chip, const std::vector<RunEvent>& events, double frequency_ghz);
 
-/// The frequency of the chip's first unit that states one; 0: none does.
-double frequencyGhz(const v1::Target& target);
-
 }  // namespace tessera::compiler::simulator

@@ -7,12 +7,6 @@
 namespace tessera::compiler::simulator {
 namespace {
 
-double frequencyOf(const v1::Target& target) {
-  for (const v1::ComputeUnit& unit : target.units())
-    if (unit.frequency_ghz() > 0) return unit.frequency_ghz();
-  return 0;
-}
-
 double pointsOf(const std::vector<loopnest::Loop>& loops) {
   double points = 1;
   for (const loopnest::Loop& loop : loops) points *= static_cast<double>(loop.extent);
@@ -20,6 +14,12 @@ double pointsOf(const std::vector<loopnest::Loop>& loops) {
 }
 
 }  // namespace
+
+double frequencyGhz(const v1::Target& target) {
+  for (const v1::ComputeUnit& unit : target.units())
+    if (unit.frequency_ghz() > 0) return unit.frequency_ghz();
+  return 0;
+}
 
 RunCost::RunCost(const v1::Target& target) : target_(target) {
   for (const v1::MemoryLevel& memory : target.memory()) {
@@ -108,7 +108,7 @@ v1::SimulatedRun RunCost::take() {
   }
   run_.set_cycles(cycles);
   run_.set_energy_pj(energy);
-  if (const double frequency = frequencyOf(target_); frequency > 0) run_.set_seconds(cycles / (frequency * 1e9));
+  if (const double frequency = frequencyGhz(target_); frequency > 0) run_.set_seconds(cycles / (frequency * 1e9));
   for (const v1::ComputeUnit& unit : target_.units()) {
     const auto found = units_.find(unit.name());
     if (found == units_.end()) continue;

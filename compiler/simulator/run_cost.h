@@ -11,6 +11,9 @@
 
 namespace tessera::compiler::simulator {
 
+/// The frequency of the chip's first unit that states one; 0: none does.
+double frequencyGhz(const v1::Target& target);
+
 /// Sums the costs of a kernel's nests, which run one after another.
 class RunCost {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/runtime/fixed_inputs.h"
@@ -119,7 +120,7 @@ absl::Status SimulatedSession::load() {
     TESSERA_ASSIGN_OR_RETURN(
         kernel, LoadedKernel::load(artifact_.program().kernels(step.workload()), artifact_.plan().target()));
   }
-  runs_.assign(static_cast<size_t>(plan_.steps_size()), 0);
+  runs_ = iterationsOfSteps(plan_);
   try {
     arena_ = alignedBytes(static_cast<size_t>(plan_.arena_bytes()));
     for (int i = 0; i < plan_.inputs_size(); ++i)
@@ -226,15 +227,15 @@ absl::Status SimulatedSession::runStep(size_t index) {
 
 absl::Status SimulatedSession::run(std::span<const std::string_view> inputs, std::vector<std::string>& outputs) {
   TESSERA_RETURN_IF_ERROR(bind(inputs, outputs));
-  std::fill(runs_.begin(), runs_.end(), 0);
+  std::vector<int64_t> runs(runs_.size(), 0);
   const auto end = static_cast<size_t>(plan_.steps_size());
   // One call of the loop control is one step, since each step has one phase.
   for (size_t at = loops_.empty() ? 0 : loops_.begin(operands_); at < end;
        at = loops_.empty() ? at + 1 : loops_.next(at)) {
     TESSERA_RETURN_IF_ERROR(runStep(at));
-    ++runs_[at];
+    ++runs[at];
   }
-  ran_ = true;
+  runs_ = std::move(runs);
   TESSERA_RETURN_IF_ERROR(checkFaults());
   for (size_t i = 0; i < outputs.size(); ++i)
     outputs[i].assign(reinterpret_cast<const char*>(outputs_[i].data()),
@@ -276,11 +277,6 @@ void SimulatedSession::cropOutputs(std::vector<std::string>& outputs) {
   }
 }
 
-/// Executions of a step in the latest run; before any run, if all loops take all their iterations.
-int64_t SimulatedSession::runsOf(int step) const {
-  return ran_ ? runs_[static_cast<size_t>(step)] : iterationsOfSteps(plan_)[static_cast<size_t>(step)];
-}
-
 absl::StatusOr<KernelCost> SimulatedSession::costOf(const v1::Step& step) {
   absl::StatusOr<KernelCost> cost = kernels_.at(step.workload())->cost();
   if (cost.ok()) return cost;
@@ -292,7 +288,7 @@ absl::StatusOr<v1::SimulatedRun> SimulatedSession::cost() {
   for (int s = 0; s < plan_.steps_size(); ++s) {
     const v1::Step& step = plan_.steps(s);
     TESSERA_ASSIGN_OR_RETURN(const KernelCost cost, costOf(step));
-    total.add(step.name(), artifact_.program().kernels(step.workload()).symbol(), cost, runsOf(s));
+    total.add(step.name(), artifact_.program().kernels(step.workload()).symbol(), cost, runs_[static_cast<size_t>(s)]);
   }
   return std::move(total).take();
 }
@@ -302,8 +298,9 @@ absl::StatusOr<std::vector<RunEvent>> SimulatedSession::events() {
   double start = 0;
   for (int s = 0; s < plan_.steps_size(); ++s) {
     TESSERA_ASSIGN_OR_RETURN(const KernelCost cost, costOf(plan_.steps(s)));
-    for (RunEvent& event : eventsOf(plan_.steps(s).name(), cost, runsOf(s), start)) all.push_back(std::move(event));
-    start += cost.cycles() * static_cast<double>(runsOf(s));
+    for (RunEvent& event : eventsOf(plan_.steps(s).name(), cost, runs_[static_cast<size_t>(s)], start))
+      all.push_back(std::move(event));
+    start += cost.cycles() * static_cast<double>(runs_[static_cast<size_t>(s)]);
   }
   return all;
 }

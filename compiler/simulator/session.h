@@ -83,7 +83,6 @@ class SimulatedSession {
   absl::Status runStep(size_t index);
   absl::Status checkFaults() const;
   void cropOutputs(std::vector<std::string>& outputs);
-  int64_t runsOf(int step) const;
   absl::StatusOr<KernelCost> costOf(const v1::Step& step);
   uint8_t* addressOf(int32_t buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
 
@@ -98,8 +97,8 @@ class SimulatedSession {
   std::vector<size_t> first_operand_;                     // per step
   std::vector<uint64_t> private_results_;                 // of one step
   LoopControl loops_;
-  std::vector<int64_t> runs_;  // per step: executions in the latest run
-  bool ran_ = false;
+  /// per step: executions in the latest run; before any run, if all loops take all their iterations
+  std::vector<int64_t> runs_;
   std::vector<v1::TensorSpec> output_specs_;
 };
 
