@@ -12,13 +12,14 @@ namespace tessera::storage {
 inline constexpr char kNoMark[] = "none";
 
 /// Binds an object store to one database. Collections delete objects that have no row, so two databases on one bucket
-/// would delete each other's objects. The object "marks/ID" or "marks/ID_ORIGIN" names the database by its random id
-/// (the setting "id") and by what tells it from its copies (Store::origin).
+/// would delete each other's objects. The mark is an object called "marks/ID" or "marks/ID_ORIGIN": ID is the random id
+/// of the database (the setting "id"), ORIGIN distinguishes the database from its copies (Store::origin).
 ///
-/// A place without a mark gets this database's, unless the database has used an object store before, or the place has
-/// objects and the database no blobs. FAILED_PRECONDITION if the place has the mark of another database, or of the one
-/// that this database is a copy of, or has lost this database's mark; `replaces` names the mark (or kNoMark) that an
-/// operator wants to be replaced. Safe for servers that start at once.
+/// An object store without a mark gets the mark of this database. Three cases are refused with FAILED_PRECONDITION:
+/// - the store has the mark of another database, or of the database from which this one was copied;
+/// - this database has used an object store before, and the mark is missing (the wrong bucket, or an emptied one);
+/// - the store holds objects and this database has no blobs.
+/// `replaces` is the mark (or kNoMark) that the operator wants to replace. Several servers may call this at once.
 absl::Status bindObjects(Store& store, ObjectStore& objects, const std::string& replaces);
 
 }  // namespace tessera::storage

@@ -33,7 +33,7 @@ class CachedBlobStore::PublishingUpload : public Upload {
     if (committed_) store_.published_.remove(digest_.sha256());  // its row exists, if it was wanted
     pins_.clear();
     store_.makeRoom(0);
-    if (project_.empty() || digest_.size_bytes() < SharedPartials::kLeastBytes) return;
+    if (project_.empty() || digest_.size_bytes() < SharedPartials::kMinBytes) return;
     // Not reported: the client has left, and the bytes are still in the local folder.
     if (const absl::Status shared = shareOrRemove(); !shared.ok()) {
       spdlog::warn("the unfinished upload of {} can be resumed on this server only: {}", digest_.sha256(),
@@ -77,7 +77,7 @@ absl::StatusOr<std::optional<SharedPartials::Found>> CachedBlobStore::partialEls
                                                                                        const Uploader& sender,
                                                                                        int64_t here) {
   std::optional<SharedPartials::Found> found;
-  if (!sender.project.empty() && digest.size_bytes() >= SharedPartials::kLeastBytes) {
+  if (!sender.project.empty() && digest.size_bytes() >= SharedPartials::kMinBytes) {
     TESSERA_ASSIGN_OR_RETURN(found, partials_.find(digest, sender.project));
   }
   if (found && found->bytes <= here) found.reset();

@@ -98,10 +98,10 @@ absl::Status SharedPartials::store(const v1::Digest& digest, const std::string& 
   if (absl::IsNotFound(file.status())) return absl::OkStatus();
   TESSERA_RETURN_IF_ERROR(file.status());
   TESSERA_ASSIGN_OR_RETURN(const FileInfo facts, (*file)->facts());
-  if (facts.size < kLeastBytes) return absl::OkStatus();
+  if (facts.size < kMinBytes) return absl::OkStatus();
   TESSERA_ASSIGN_OR_RETURN(const std::optional<Found> known, find(digest, project));
   const int64_t begin = known ? known->bytes : 0;
-  if (facts.size - begin < kLeastBytes) return absl::OkStatus();
+  if (facts.size - begin < kMinBytes) return absl::OkStatus();
   const FileTail tail(**file, begin);
   v1::Digest segment;
   segment.set_size_bytes(facts.size - begin);

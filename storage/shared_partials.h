@@ -19,7 +19,7 @@ namespace tessera::storage {
 class SharedPartials {
  public:
   /// Smaller blobs and segments are not shared: sending them again costs less than the requests.
-  static constexpr int64_t kLeastBytes = int64_t{4} << 20;
+  static constexpr int64_t kMinBytes = int64_t{4} << 20;
 
   SharedPartials(ObjectStore& objects, FileSystem& files, std::string folder)
       : objects_(objects), files_(files), folder_(std::move(folder)) {}

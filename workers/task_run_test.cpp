@@ -332,7 +332,6 @@ TEST_F(ForkServerTest, StepThatFailsIsNamed) {
 }
 
 // A process that is stopped before its task starts is ended within the same bounds; so are those queued after it.
-// behind it.
 TEST_F(ForkServerTest, ChildThatNeverGetsReadyMeetsItsDeadline) {
   ChildSpec spec = childSpecFor(runner_, taskNamed("succeed"), temporary_.path());
   spec.working_folder = temporary_.path();
@@ -346,8 +345,10 @@ TEST_F(ForkServerTest, ChildThatNeverGetsReadyMeetsItsDeadline) {
   for (int attempt = 0; attempt < 20 && !caught; ++attempt) {
     const auto child = ChildProcess::start(spec, [](std::string_view) {}, stopAtBirth);
     ASSERT_TRUE(child.ok()) << child.status();
-    const auto folder = std::filesystem::read_symlink(absl::StrCat("/proc/", (*child)->pid(), "/cwd"));
-    caught = folder != std::filesystem::path(spec.working_folder);
+    // On a busy machine the deadline can pass before this line: a process that has ended has no folder.
+    std::error_code ended;
+    const auto folder = std::filesystem::read_symlink(absl::StrCat("/proc/", (*child)->pid(), "/cwd"), ended);
+    caught = !ended && folder != std::filesystem::path(spec.working_folder);
     EXPECT_FALSE(run(taskNamed("succeed")).has_failure());
     EXPECT_EQ((*child)->wait().stopped, StopReason::kDeadline);
   }

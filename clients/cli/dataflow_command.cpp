@@ -31,8 +31,8 @@ struct DataflowFlags {
 };
 
 absl::StatusOr<std::string> readProblemText(const std::string& flag, const std::string& path) {
-  constexpr int64_t kMostBytes = int64_t{1} << 20;
-  std::optional<std::string> text = readSmallFile(path, kMostBytes);
+  constexpr int64_t kMaxBytes = int64_t{1} << 20;
+  std::optional<std::string> text = readSmallFile(path, kMaxBytes);
   if (!text) {
     return absl::InvalidArgumentError(
         absl::StrCat(flag, " ", path, ": cannot be read; accepted is a text file of at most 1 MiB"));

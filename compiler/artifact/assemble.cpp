@@ -141,10 +141,10 @@ v1::Manifest::Variant describeVariant(const v1::Plan& plan, const v1::Plan& vari
 
 /// As many as a reader of the manifest can use; the plan has them all.
 void addRunFaults(const v1::Plan& plan, v1::Manifest& manifest) {
-  constexpr int kMostListed = 16;
+  constexpr int kMaxListed = 16;
   for (const std::string& message : plan.run_faults().messages()) {
     const auto& known = manifest.run_faults();
-    if (known.size() == kMostListed) return;
+    if (known.size() == kMaxListed) return;
     if (std::find(known.begin(), known.end(), message) == known.end()) manifest.add_run_faults(message);
   }
 }

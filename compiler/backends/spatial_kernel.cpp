@@ -26,7 +26,7 @@ namespace linalg = mlir::linalg;
 namespace memref = mlir::memref;
 
 /// Elements of a constant that may be written by comparing positions. Larger constants are weights.
-constexpr int64_t kMostElements = 64;
+constexpr int64_t kMaxElements = 64;
 
 /// The operations of the body in order, without conversions, for display: "mulf + addf".
 std::string nameOf(const v1::SpatialKernel::Nest& nest) {
@@ -36,10 +36,10 @@ std::string nameOf(const v1::SpatialKernel::Nest& nest) {
     if (name == "constant" || name == "index" || name == "extf" || name == "truncf" || name == "extsi") continue;
     if (names.empty() || names.back() != name) names.push_back(name);
   }
-  constexpr size_t kMostNames = 6;
-  if (names.size() > kMostNames) {
-    const size_t more = names.size() - kMostNames;
-    names.resize(kMostNames);
+  constexpr size_t kMaxNames = 6;
+  if (names.size() > kMaxNames) {
+    const size_t more = names.size() - kMaxNames;
+    names.resize(kMaxNames);
     names.push_back(absl::StrCat(more, " more"));
   }
   if (!names.empty()) return absl::StrJoin(names, " + ");
@@ -287,7 +287,7 @@ class KernelWriter {
                       : mlir::DenseElementsAttr();
     if (!values) return inexpressible(op, "reads a constant without values");
     const int64_t elements = values.getNumElements();
-    if (!values.isSplat() && elements > kMostElements)
+    if (!values.isSplat() && elements > kMaxElements)
       return inexpressible(op, absl::StrCat("reads a constant of ", elements, " elements"));
     addBuffer(op.getResult());
     mlir::OpBuilder builder(op);

@@ -21,10 +21,10 @@ using loopnest::Term;
 using Vector = absl::InlinedVector<int64_t, 8>;
 
 /// The largest product of extents whose sums of movements stay exact.
-constexpr int64_t kMostIterations = int64_t{1} << 52;
+constexpr int64_t kMaxIterations = int64_t{1} << 52;
 
 /// Combinations of classes of steps over dependent loops. Four loops with partial steps have 3 * 5 * 7 * 9 at most.
-constexpr double kMostStepClasses = 2000;
+constexpr double kMaxStepClasses = 2000;
 
 bool contains(const std::vector<int>& list, int wanted) { return std::ranges::find(list, wanted) != list.end(); }
 
@@ -83,14 +83,14 @@ class Binder {
           absl::StrCat("loop nest '", nest_.name, "': the analysis of dataflows accepts no bounds among loops"));
     int64_t iterations = 1;
     for (const loopnest::Loop& loop : nest_.loops) iterations = loopnest::saturatedProduct(iterations, loop.extent);
-    if (iterations > kMostIterations)
+    if (iterations > kMaxIterations)
       return absl::InvalidArgumentError(absl::StrCat("loop nest '", nest_.name, "': the joint loops have ", iterations,
                                                      " iterations or more, at most 2^52 are accepted"));
     const std::vector<int64_t> extents = nest_.extents();
     for (const loopnest::Access& access : nest_.accesses) {
       for (const Subscript& subscript : access.subscripts) {
         const loopnest::Range range = loopnest::rangeOf(subscript, extents);
-        if (range.low < -kMostIterations || range.high > kMostIterations)
+        if (range.low < -kMaxIterations || range.high > kMaxIterations)
           return absl::InvalidArgumentError(absl::StrCat("tensor '", access.name, "' is accessed from ", range.low,
                                                          " to ", range.high,
                                                          "; subscripts of at most 2^52 are accepted"));
@@ -330,7 +330,7 @@ class Binder {
         double combinations = 1;
         for (size_t k = 0; k < classes.positions().size(); ++k) {
           combinations *= static_cast<double>(classes.of(k).size());
-          if (combinations <= kMostStepClasses) continue;
+          if (combinations <= kMaxStepClasses) continue;
           return scheduleFault(tree_.nodes[static_cast<size_t>(classes.loop(k).node)].path,
                                absl::StrCat("loop ", nest_.loops[static_cast<size_t>(classes.loop(k).loop)].name,
                                             ": too many loops with partial steps inside of each other; use steps "

@@ -154,7 +154,7 @@ class Totals {
         if (std::ranges::find(slices, slice) == slices.end()) slices.push_back(std::move(slice));
       }
     }
-    return static_cast<int64_t>(std::min(unionSize(slices), kMostWords));
+    return static_cast<int64_t>(std::min(unionSize(slices), kMaxWords));
   }
 
   /// Equation 3.12 for the units of a kind (`level` < 0) or the instances of a level, below a tile.

@@ -160,7 +160,7 @@ class Movement {
                    .outside = node(boundary.source).first_loop};
     // Loops of outer tiles evict wherever those of inner ones do.
     while (path.restart < group.steps.size() && evicts(tile, loops[path.restart].node, group.tensor)) ++path.restart;
-    boundary.words = static_cast<int64_t>(std::min(sizeOf(group.slice), kMostWords));
+    boundary.words = static_cast<int64_t>(std::min(sizeOf(group.slice), kMaxWords));
     boundary.filled = group.reads && !group.writes;
     if (boundary.filled) {
       for (const User& user : group.users) path.users.push_back({user.statement, user.access});

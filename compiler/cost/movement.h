@@ -10,7 +10,7 @@
 namespace tessera::compiler::cost {
 
 /// Larger footprints count as this many words, so that their bytes and sums are exact integers.
-inline constexpr double kMostWords = 0x1p52;
+inline constexpr double kMaxWords = 0x1p52;
 
 /// Words that each loop's steps bring over a boundary, over the whole run.
 struct BoundaryMoves {

@@ -88,7 +88,7 @@ void PointSet::alignSteps(PointSet& left, PointSet& right) {
     left.step_ = right.step_;
   } else if (isPoint(right)) {
     right.step_ = left.step_;
-  } else if (left.size() + right.size() <= static_cast<int64_t>(kMostRuns)) {
+  } else if (left.size() + right.size() <= static_cast<int64_t>(kMaxTimedRuns)) {
     left.refine(1);
     right.refine(1);
   } else {
@@ -151,7 +151,7 @@ void PointSet::spreadBy(Translation translation) {
   // Spacing 1 keeps runs of different remainders comparable.
   const int64_t copies = translation.count;
   const int64_t pieces = stride % step_ == 0 ? static_cast<int64_t>(runs_.size()) : size();
-  if (pieces > static_cast<int64_t>(kMostRuns) / copies) {
+  if (pieces > static_cast<int64_t>(kMaxTimedRuns) / copies) {
     const int64_t first = runs_.front().first, end = last() + (copies - 1) * stride;
     step_ = 1;
     runs_ = {{first, end - first + 1}};
@@ -197,7 +197,7 @@ PointSet PointSet::unionWith(const PointSet& other) const {
   PointSet left = *this, right = other;
   alignSteps(left, right);
   if ((left.runs_[0].first - right.runs_[0].first) % left.step_ != 0) {
-    if (left.size() + right.size() > static_cast<int64_t>(kMostRuns)) {
+    if (left.size() + right.size() > static_cast<int64_t>(kMaxTimedRuns)) {
       left = left.hull();
       right = right.hull();
     }

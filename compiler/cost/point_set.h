@@ -19,7 +19,7 @@ class PointSet {
  public:
   /// {0}.
   PointSet() : runs_{{0, 1}} {}
-  /// All sums of one multiple of each stride. Sets with more than kMostRuns runs are replaced by the interval from
+  /// All sums of one multiple of each stride. Sets with more than kMaxTimedRuns runs are replaced by the interval from
   /// their first to their last point.
   static PointSet sumsOf(std::span<const Translation> translations);
 
@@ -42,7 +42,7 @@ class PointSet {
   bool contains(const PointSet& other) const;
   bool operator==(const PointSet& other) const;
 
-  static constexpr size_t kMostRuns = size_t{1} << 14;
+  static constexpr size_t kMaxTimedRuns = size_t{1} << 14;
 
  private:
   struct Run {

@@ -126,7 +126,7 @@ double unionSize(const std::vector<Slice>& slices) {
   };
   double sum = 0;
   for (const Slice& slice : slices) sum += sizeOf(slice);
-  if (slices.size() < 2 || slices.size() > kMostUnited) return sum;
+  if (slices.size() < 2 || slices.size() > kMaxUnited) return sum;
   // Inclusion and exclusion.
   sum = 0;
   for (size_t subset = 1; subset < size_t{1} << slices.size(); ++subset) {

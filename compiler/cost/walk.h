@@ -26,9 +26,9 @@ struct SliceUser {
 /// The slice that an access covers if the loops of the nest have `extents` iterations left.
 Slice sliceOf(const BoundAccess& access, absl::Span<const int64_t> extents);
 
-/// Elements of at least one of the slices. Of more than kMostUnited different slices, the sum of their sizes.
+/// Elements of at least one of the slices. Of more than kMaxUnited different slices, the sum of their sizes.
 double unionSize(const std::vector<Slice>& slices);
-inline constexpr size_t kMostUnited = 10;
+inline constexpr size_t kMaxUnited = 10;
 
 struct SlicePath {
   const BoundTree* tree = nullptr;

@@ -11,7 +11,7 @@
 namespace tessera::compiler::dataflow_search {
 namespace {
 
-constexpr size_t kMostTrees = 30'000;  ///< of one problem
+constexpr size_t kMaxTrees = 30'000;  ///< of one problem
 
 struct Family {
   const char* name;
@@ -92,7 +92,7 @@ TEST_P(AgainstEnumeration, TheOptimumIsEqual) {
     for (const std::vector<int64_t>& choices : family.extents) extents.push_back(oneOf(random, choices));
     const loopnest::Nest nest = loopnest::parse(family.name, family.text, extents).value();
     const cost::Machine machine = randomMachine(random, random() % 3 == 0 ? 3 : 2);
-    const auto trees = enumerateTrees(nest, machine, kMostTrees);
+    const auto trees = enumerateTrees(nest, machine, kMaxTrees);
     if (!trees) continue;
     ++compared;
     trees_seen += trees->size();

@@ -66,7 +66,7 @@ Front OperatorFronts::leaves(const Surroundings& surroundings) {
   Front front;
   model_.surround(surroundings);
   const double flops = at(nest_.statements, statement_).body.flops;
-  for (size_t unit = 0; unit < machine_.units.size() && unit < kMostUnits; ++unit) {
+  for (size_t unit = 0; unit < machine_.units.size() && unit < kMaxUnits; ++unit) {
     const cost::Machine::Unit& kind = machine_.units[unit];
     const double most = flops > 0 ? kind.operations_per_cycle / flops : kind.operations_per_cycle;
     forEachLeafCut(surroundings.view.extents.back(), loops_,

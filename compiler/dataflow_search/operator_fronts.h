@@ -14,8 +14,8 @@
 /// dominates.
 namespace tessera::compiler::dataflow_search {
 
-inline constexpr size_t kMostLevels = 6;
-inline constexpr size_t kMostUnits = 4;
+inline constexpr size_t kMaxLevels = 6;
+inline constexpr size_t kMaxUnits = 4;
 
 /// The figures of a partial mapping that can decide an objective. Fewer figures leave shorter fronts.
 struct Figures {
@@ -29,9 +29,9 @@ struct Partial {
   double inner = 0;        ///< cycles of the tile's computation and of the ports further inwards
   double in = 0, out = 0;  ///< bytes through the ports of the tile's own level
   double energy = 0;       ///< pJ, operations included
-  std::array<int64_t, kMostLevels> footprint = {};  ///< bytes at the levels inside, one instance
-  std::array<int64_t, kMostLevels> instances = {};  ///< of the levels inside
-  std::array<int64_t, kMostUnits> units = {};       ///< of each kind
+  std::array<int64_t, kMaxLevels> footprint = {};  ///< bytes at the levels inside, one instance
+  std::array<int64_t, kMaxLevels> instances = {};  ///< of the levels inside
+  std::array<int64_t, kMaxUnits> units = {};       ///< of each kind
   // How it is made.
   TileLoops loops = {};
   int unit = 0;                                  ///< of the leaf

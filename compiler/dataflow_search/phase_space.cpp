@@ -16,8 +16,8 @@ bool isConcurrent(v1::Tile::Join join) { return join == v1::Tile::PARA || join =
 /// One operator's share of an option.
 struct Share {
   double cycles = 0, energy = 0;
-  std::array<int64_t, kMostLevels> footprint = {}, instances = {};
-  std::array<int64_t, kMostUnits> units = {};
+  std::array<int64_t, kMaxLevels> footprint = {}, instances = {};
+  std::array<int64_t, kMaxUnits> units = {};
   std::vector<const Partial*> operators = {};
 };
 

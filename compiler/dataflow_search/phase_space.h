@@ -21,7 +21,7 @@ struct Restriction {
   bool ignore_limits = false;         ///< capacities, and numbers of instances and units
 };
 
-inline constexpr size_t kMostSampled = 400;
+inline constexpr size_t kMaxSampled = 400;
 
 /// The tiles that the operators of a phase share.
 struct SharedTiles {
@@ -58,7 +58,7 @@ class PhaseSpace {
 
   /// Calls visit for all shared tiles of statements begin to end, with a cost that no option has less of. Tiles that
   /// exceed a limit of the chip are left out.
-  /// Visits one of `stride` cuts of each tile, and no more than kMostSampled for each join if that is above 1. `accept`
+  /// Visits one of `stride` cuts of each tile, and no more than kMaxSampled for each join if that is above 1. `accept`
   /// sees them before their movement is computed, with the cycles that computation and operands take at least.
   void forEach(int begin, int end, size_t stride, const std::function<bool(double cycles)>& accept, const Visit& visit);
 
@@ -84,7 +84,7 @@ class PhaseSpace {
     const std::function<bool(double)>& accept;
     const Visit& visit;
     size_t seen = 0, seen_outside = 0, visited = 0;
-    bool isEnough() const { return stride > 1 && visited >= kMostSampled; }
+    bool isEnough() const { return stride > 1 && visited >= kMaxSampled; }
   };
   void visitTiles(SharedTiles& shared, Enumeration& enumeration, const Extents& extents);
   const Part& partOf(int begin, int end) const;

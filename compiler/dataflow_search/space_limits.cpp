@@ -11,16 +11,16 @@ absl::Status checkSearchable(const loopnest::Nest& nest, const cost::Machine& ma
   if (!nest.isAffine())
     return absl::InvalidArgumentError(absl::StrCat(
         "loop nest '", nest.name, "': a subscript has / or %, dataflows accept sums of multiples of loops"));
-  if (machine.memories.size() < 2 || machine.memories.size() > kMostLevels)
+  if (machine.memories.size() < 2 || machine.memories.size() > kMaxLevels)
     return absl::InvalidArgumentError(
-        absl::StrCat("the chip has ", machine.memories.size(), " memories; the search accepts 2 to ", kMostLevels));
-  if (machine.units.empty() || machine.units.size() > kMostUnits)
+        absl::StrCat("the chip has ", machine.memories.size(), " memories; the search accepts 2 to ", kMaxLevels));
+  if (machine.units.empty() || machine.units.size() > kMaxUnits)
     return absl::InvalidArgumentError(
-        absl::StrCat("the chip has ", machine.units.size(), " kinds of units; the search accepts 1 to ", kMostUnits));
-  constexpr size_t kMostLoops = 60;
-  if (nest.loops.size() > kMostLoops)
+        absl::StrCat("the chip has ", machine.units.size(), " kinds of units; the search accepts 1 to ", kMaxUnits));
+  constexpr size_t kMaxLoops = 60;
+  if (nest.loops.size() > kMaxLoops)
     return absl::InvalidArgumentError(
-        absl::StrCat("the problem has ", nest.loops.size(), " loops; the search accepts ", kMostLoops));
+        absl::StrCat("the problem has ", nest.loops.size(), " loops; the search accepts ", kMaxLoops));
   for (const loopnest::Statement& statement : nest.statements) {
     const loopnest::Access& output = at(nest.accesses, statement.output);
     std::vector<bool> seen(nest.loops.size(), false);

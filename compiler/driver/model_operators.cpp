@@ -32,8 +32,8 @@ bool factorsOf(mlir::Value value, mlir::Block* body, std::vector<int>& factors) 
   value = unconverted(value);
   if (auto argument = mlir::dyn_cast<mlir::BlockArgument>(value)) {
     // Repeated squaring doubles the number of factors each time; no instruction has that many.
-    constexpr size_t kMostFactors = 12;
-    if (argument.getOwner() != body || factors.size() >= kMostFactors) return false;
+    constexpr size_t kMaxFactors = 12;
+    if (argument.getOwner() != body || factors.size() >= kMaxFactors) return false;
     factors.push_back(static_cast<int>(argument.getArgNumber()));
     return true;
   }

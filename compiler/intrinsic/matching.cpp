@@ -194,7 +194,7 @@ Mappings enumerateMappings(const Nest& software, const Nest& instruction, const 
   if (!software.isAffine() || !instruction.isAffine() || software.accesses.size() != instruction.accesses.size())
     return result;
   // All permutations are tried below, so their number must be bounded.
-  if (instruction.loops.size() > kMostIterations || instruction.accesses.size() > 1 + kMostSources) return result;
+  if (instruction.loops.size() > kMaxIterations || instruction.accesses.size() > 1 + kMaxSources) return result;
   const std::vector<Automorphism> automorphisms =
       options.any_order ? automorphismsOf(instruction) : std::vector<Automorphism>();
   std::set<Matching> seen;

@@ -25,7 +25,7 @@
 namespace tessera::compiler::intrinsic {
 
 /// Instructions with more iterations or sources are not mapped, since the search grows with their permutations.
-inline constexpr size_t kMostIterations = 8, kMostSources = 4;
+inline constexpr size_t kMaxIterations = 8, kMaxSources = 4;
 
 struct Matching {
   std::vector<int> iteration;  ///< per software loop: position of the instruction's iteration; -1: runs outside

@@ -213,9 +213,9 @@ absl::StatusOr<Program> programOf(const Nest& software, const v1::Intrinsic& int
   const int64_t copies = static_cast<int64_t>(mapping.operands.size() + intrinsic.transfers().size());
   const int64_t calls = static_cast<int64_t>(std::min<size_t>(static_cast<size_t>(mapping.calls), most));
   const int64_t moves = saturatedProduct(saturatedProduct(calls, block), copies);
-  if (moves > kMostMoves) {
+  if (moves > kMaxMoves) {
     return absl::ResourceExhaustedError(absl::StrCat("the program of ", mapping.calls, " calls moves about ", moves,
-                                                     " elements; at most ", kMostMoves, " are written out"));
+                                                     " elements; at most ", kMaxMoves, " are written out"));
   }
   return Writer(software, instruction, intrinsic, matching, mapping, most).write();
 }

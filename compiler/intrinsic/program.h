@@ -36,13 +36,13 @@ struct Program {
 };
 
 /// Longest program that is generated, in elements that copies move: 1 GiB of addresses.
-inline constexpr int64_t kMostMoves = 1 << 26;
+inline constexpr int64_t kMaxMoves = 1 << 26;
 
 /// Generates the program of a mapping, whether the mapping is right or wrong: the content of a block is determined by
 /// those loops that index the operand according to the mapping, with all other loops at 0. Copies follow the statements
 /// of the memory abstraction in order; a block has the layout of each memory. Only the first `most` steps of a long
 /// program are generated, plus the steps that they have begun. Fails with RESOURCE_EXHAUSTED if copies would move more
-/// than kMostMoves elements.
+/// than kMaxMoves elements.
 absl::StatusOr<Program> programOf(const Nest& software, const v1::Intrinsic& intrinsic, const Matching& matching,
                                   const PhysicalMapping& mapping, size_t most = SIZE_MAX);
 

@@ -27,10 +27,10 @@ absl::StatusOr<Choice> tiled(const Nest& software, const v1::Intrinsic& intrinsi
   tiling.back() = extents;
   absl::StatusOr<Price> best = model.of(tiling);
   if (!best.ok()) return best.status();
-  constexpr int kMostSteps = 512;
+  constexpr int kMaxSteps = 512;
   bool better = true;
   // Steepest descent: of all doublings, the one with the lowest cost, until none improves.
-  for (int step = 0; better && step < kMostSteps; ++step) {
+  for (int step = 0; better && step < kMaxSteps; ++step) {
     better = false;
     Tiling next;
     for (size_t l = 0; l + 1 < tiling.size(); ++l) {

@@ -166,16 +166,16 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
   double all_bytes = 0;  // of tensors and of the random numbers
   for (size_t array = 0; array < software.accesses.size(); ++array) {
     const Buffer& buffer = program.buffers[array];
-    if (buffer.bytes > kMostBytes) {
+    if (buffer.bytes > kMaxBytes) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(buffer.name, " has ", buffer.bytes, " bytes; at most ", kMostBytes, " are simulated"));
+          absl::StrCat(buffer.name, " has ", buffer.bytes, " bytes; at most ", kMaxBytes, " are simulated"));
     }
     const auto count = static_cast<size_t>(buffer.bytes / elementBytes(buffer.dtype));
     all_bytes += static_cast<double>(buffer.bytes) + static_cast<double>(count * sizeof(Number));
-    if (all_bytes > 4.0 * static_cast<double>(kMostBytes)) {
+    if (all_bytes > 4.0 * static_cast<double>(kMaxBytes)) {
       return absl::ResourceExhaustedError(
           absl::StrFormat("its tensors take %.1f GB to be simulated; at most %.1f are; name smaller extents",
-                          all_bytes / 1e9, 4e-9 * static_cast<double>(kMostBytes)));
+                          all_bytes / 1e9, 4e-9 * static_cast<double>(kMaxBytes)));
     }
     numbers.push_back(draw<Number>(random, buffer.dtype, count, small));
     tensors.emplace_back(static_cast<size_t>(buffer.bytes));
@@ -222,7 +222,7 @@ absl::StatusOr<Checked> checkAs(const Program& program, uint64_t seed,
 }  // namespace
 
 absl::StatusOr<Checked> check(const Program& program, uint64_t seed, int64_t most_points) {
-  constexpr int64_t kMostParts = 1 << 24;
+  constexpr int64_t kMaxParts = 1 << 24;
   constexpr double kMaxTileFactor = 64;  // largest size of one tile, as a multiple of `most_points`
   double points = 0;
   const std::vector<Chosen> chosen = choose(program, static_cast<double>(most_points), points);
@@ -235,8 +235,8 @@ absl::StatusOr<Checked> check(const Program& program, uint64_t seed, int64_t mos
   for (size_t l = 0; l < software.loops.size(); ++l) {
     if (software.isReduction(static_cast<int>(l))) parts = loopnest::saturatedProduct(parts, software.loops[l].extent);
   }
-  if (parts > kMostParts) {
-    return absl::ResourceExhaustedError(absl::StrCat("a result sums ", parts, " products; at most ", kMostParts));
+  if (parts > kMaxParts) {
+    return absl::ResourceExhaustedError(absl::StrCat("a result sums ", parts, " products; at most ", kMaxParts));
   }
   std::function<bool(size_t, int64_t)> only;
   if (std::any_of(chosen.begin(), chosen.end(), [](Chosen c) { return c != Chosen::kAll; })) {

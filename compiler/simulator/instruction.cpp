@@ -15,7 +15,7 @@ namespace {
 using Arithmetic = v1::Intrinsic::Arithmetic;
 using loopnest::Nest;
 
-constexpr int64_t kMostPoints = 1 << 22;
+constexpr int64_t kMaxPoints = 1 << 22;
 
 bool isExtremum(intrinsic::Form form) { return form == Arithmetic::MAXIMUM || form == Arithmetic::MINIMUM; }
 
@@ -144,10 +144,10 @@ class Numeric : public Instruction {
 absl::StatusOr<std::unique_ptr<Instruction>> instructionOf(const v1::Intrinsic& intrinsic, const Nest& nest) {
   int64_t points = 1;
   for (const loopnest::Loop& loop : nest.loops) points = loopnest::saturatedProduct(points, loop.extent);
-  if (points > kMostPoints || nest.accesses.size() < 2) {
+  if (points > kMaxPoints || nest.accesses.size() < 2) {
     return absl::FailedPreconditionError(absl::StrCat(intrinsic.name(), " has ", points, " points and ",
                                                       nest.accesses.size() - 1, " sources; 1 source or more and up to ",
-                                                      kMostPoints, " points are run"));
+                                                      kMaxPoints, " points are run"));
   }
   // The destination's type decides the arithmetic.
   if (isFloatingPoint(nest.accesses[0].dtype)) return std::make_unique<Numeric<double>>(intrinsic.arithmetic(), nest);

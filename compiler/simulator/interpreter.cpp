@@ -47,10 +47,10 @@ class Execution : public Machine {
     }
     int64_t all = 0;
     // Bounded terms, so that the sum cannot overflow.
-    for (int64_t size : sizes) all += std::min(size, kMostBytes + 1);
-    if (all > kMostBytes) {
+    for (int64_t size : sizes) all += std::min(size, kMaxBytes + 1);
+    if (all > kMaxBytes) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("its memories and tensors have more than ", kMostBytes, " bytes; give smaller extents"));
+          absl::StrCat("its memories and tensors have more than ", kMaxBytes, " bytes; give smaller extents"));
     }
     for (int64_t size : sizes) bytes_.emplace_back(static_cast<size_t>(size), kNobodyWrote);
     for (size_t i = 0; i < tensors.size(); ++i) {

@@ -156,9 +156,9 @@ class Kernel : public LoadedKernel {
     if (!temporaries_.empty()) return absl::OkStatus();
     int64_t bytes = 0;
     for (size_t b = operands_; b < checked_.types.size(); ++b)
-      bytes = std::min(kMostBytes, bytes) + std::min(kMostBytes, checked_.bytesOf(static_cast<int>(b)));
-    if (bytes > kMostBytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("temporary buffers of more than ", kMostBytes, " bytes"));
+      bytes = std::min(kMaxBytes, bytes) + std::min(kMaxBytes, checked_.bytesOf(static_cast<int>(b)));
+    if (bytes > kMaxBytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("temporary buffers of more than ", kMaxBytes, " bytes"));
     }
     for (size_t b = operands_; b < checked_.types.size(); ++b)
       temporaries_.emplace_back(static_cast<size_t>(checked_.bytesOf(static_cast<int>(b))), 0);

@@ -22,7 +22,7 @@ using loopnest::Nest;
 using loopnest::saturatedProduct;
 using Arithmetic = v1::Intrinsic::Arithmetic;
 
-constexpr int64_t kMostBlockElements = 1 << 20;  // for one operand of an instruction
+constexpr int64_t kMaxBlockElements = 1 << 20;  // for one operand of an instruction
 
 class Lowering {
  public:
@@ -92,10 +92,10 @@ class Lowering {
       for (size_t i = 0; i < program_.instruction.loops.size(); ++i) {
         if (access.uses(static_cast<int>(i))) points = saturatedProduct(points, program_.instruction.loops[i].extent);
       }
-      if (std::max(elements, points) <= kMostBlockElements) continue;
+      if (std::max(elements, points) <= kMaxBlockElements) continue;
       return absl::FailedPreconditionError(absl::StrCat("operand ", access.name, " of ", intrinsic_.name(), " has ",
                                                         elements, " elements at ", points, " points; at most ",
-                                                        kMostBlockElements, " are simulated"));
+                                                        kMaxBlockElements, " are simulated"));
     }
     const Arithmetic::Form form = intrinsic::formOf(program_.instruction);
     if (form != Arithmetic::MAXIMUM && form != Arithmetic::MINIMUM) return absl::OkStatus();

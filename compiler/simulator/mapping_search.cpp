@@ -22,7 +22,7 @@ using intrinsic::Choice;
 
 // A mapping's calls bound its time from below, and its predicted cost orders mappings well (5.7.2), so that few need
 // the next, more expensive step: a tiling, a simulation, several tilings.
-constexpr size_t kMostFound = 4096, kMostTiled = 32, kMostSimulated = 12, kMostSearched = 4, kMostTilings = 6;
+constexpr size_t kMaxFound = 4096, kMaxTiled = 32, kMaxSimulated = 12, kMaxSearched = 4, kMaxTilings = 6;
 
 struct FoundMapping {
   double least_cycles = 0;
@@ -43,7 +43,7 @@ Refusal addMappings(const ProductNest& product, const v1::Intrinsic& intrinsic, 
   const absl::StatusOr<loopnest::Nest> instruction = intrinsic::nestOf(intrinsic);
   if (!instruction.ok()) return {std::string(instruction.status().message())};
   const intrinsic::Mappings mappings =
-      intrinsic::enumerateMappings(product.nest, *instruction, {.any_order = true, .most = kMostFound});
+      intrinsic::enumerateMappings(product.nest, *instruction, {.any_order = true, .most = kMaxFound});
   Refusal refusal{intrinsic::formOf(product.nest) == intrinsic::formOf(*instruction)
                       ? "no loops of the nest are its iterations"
                       : "it computes another form"};
@@ -106,7 +106,7 @@ class Simulations {
   /// Takes single changes of the best tiling that make it faster, until none does or the budget is spent.
   void refine() {
     std::set<intrinsic::Tiling> seen;
-    budget_ = steps_ + kMostRefinedSteps;
+    budget_ = steps_ + kMaxRefinedSteps;
     for (bool better = true; better && steps_ < budget_;) {
       better = false;
       const Choice from = best_->first.choice;
@@ -126,13 +126,13 @@ class Simulations {
 
  private:
   // In steps of programs, about 0.1 us each.
-  static constexpr double kMostFirstSteps = 3 << 20, kMostRefinedSteps = 1 << 21;
+  static constexpr double kMaxFirstSteps = 3 << 20, kMaxRefinedSteps = 1 << 21;
 
   const v1::Target& target_;
   const LoweringTensors tensors_;
   std::optional<std::pair<Program, Timeline>> best_;
   std::string reason_;
-  double steps_ = 0, budget_ = kMostFirstSteps;
+  double steps_ = 0, budget_ = kMaxFirstSteps;
 };
 
 }  // namespace
@@ -149,7 +149,7 @@ absl::StatusOr<std::pair<Program, Timeline>> bestProgram(const ProductNest& prod
   std::vector<size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, {}, [&](size_t i) { return std::pair(candidates[i].least_cycles, i); });
-  if (order.size() > kMostTiled) order.resize(kMostTiled);
+  if (order.size() > kMaxTiled) order.resize(kMaxTiled);
   std::vector<Choice> choices;
   for (const size_t position : order) {
     const FoundMapping& candidate = candidates[position];
@@ -163,9 +163,9 @@ absl::StatusOr<std::pair<Program, Timeline>> bestProgram(const ProductNest& prod
   }
   intrinsic::sortByCost(choices);
   Simulations simulations(product, target);
-  for (size_t i = 0; i < std::min(choices.size(), kMostSimulated); ++i) {
+  for (size_t i = 0; i < std::min(choices.size(), kMaxSimulated); ++i) {
     std::vector<Choice> tilings = {choices[i]};
-    if (i < kMostSearched) std::ranges::move(tilingsOf(choices[i], target, kMostTilings), std::back_inserter(tilings));
+    if (i < kMaxSearched) std::ranges::move(tilingsOf(choices[i], target, kMaxTilings), std::back_inserter(tilings));
     for (const Choice& choice : tilings) {
       simulations.consider(choice, {{.reductions_innermost = false, .overlap = false},
                                     {.reductions_innermost = false, .overlap = true},
@@ -180,8 +180,8 @@ absl::StatusOr<std::pair<Program, Timeline>> bestProgram(const ProductNest& prod
   if (!simulations.reason().empty()) reasons.push_back(simulations.reason());
   if (instructions.empty()) reasons.push_back(absl::StrCat(target.name(), " has no instructions"));
   reasons.insert(reasons.end(), others.begin(), others.end());
-  constexpr size_t kMostShown = 3;
-  if (reasons.size() > kMostShown) reasons.resize(kMostShown);
+  constexpr size_t kMaxShown = 3;
+  if (reasons.size() > kMaxShown) reasons.resize(kMaxShown);
   return absl::FailedPreconditionError(absl::StrJoin(reasons, "; "));
 }
 

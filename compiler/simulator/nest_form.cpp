@@ -217,7 +217,7 @@ std::string unfit(const ProductNest& product, const v1::Intrinsic& intrinsic, co
 }
 
 bool isTooLong(const intrinsic::PhysicalMapping& mapping) {
-  return std::ranges::any_of(mapping.groups, [](const auto& group) { return group.extent > kMostGroupIndices; });
+  return std::ranges::any_of(mapping.groups, [](const auto& group) { return group.extent > kMaxGroupIndices; });
 }
 
 bool fillsWithZero(const SpatialNest& fill, const SpatialNest& product) {

@@ -26,7 +26,7 @@ struct ProductNest {
 absl::StatusOr<ProductNest> productOf(const SpatialNest& nest, const CheckedKernel& kernel);
 
 /// Most indices of loops that one iteration of an instruction may stand for: a simulated program lists them.
-inline constexpr int64_t kMostGroupIndices = int64_t{1} << 24;
+inline constexpr int64_t kMaxGroupIndices = int64_t{1} << 24;
 bool isTooLong(const intrinsic::PhysicalMapping& mapping);
 
 /// The reason why the instruction does not compute the nest's sums, with factor `sources[i]` as its source i: another

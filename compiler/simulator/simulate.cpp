@@ -17,7 +17,7 @@ using intrinsic::Choice;
 using intrinsic::Matching;
 using loopnest::Nest;
 
-constexpr size_t kMostMappings = 4096;
+constexpr size_t kMaxMappings = 4096;
 
 /// Whether the operator's element types can become the instruction's: equal, or both floating point.
 bool typesFit(const Nest& software, const Nest& instruction, const Matching& matching, bool& converted,
@@ -41,7 +41,7 @@ std::string addCandidates(const Nest& software, const v1::Intrinsic& intrinsic, 
   if (!instruction.ok()) return std::string(instruction.status().message());
   if (intrinsic::formOf(software) != intrinsic::formOf(*instruction)) return "computes " + computeText(intrinsic);
   const intrinsic::Mappings mappings =
-      intrinsic::enumerateMappings(software, *instruction, {.any_order = true, .most = kMostMappings});
+      intrinsic::enumerateMappings(software, *instruction, {.any_order = true, .most = kMaxMappings});
   std::string reason = "no loops of the operator are its iterations";
   const size_t before = found.size();
   for (const Matching& matching : mappings.matchings) {
@@ -75,8 +75,8 @@ absl::StatusOr<Candidates> candidatesOf(const Nest& software, const v1::Target& 
       return absl::FailedPreconditionError(absl::StrCat(target.name(), " has no instruction ", question.instruction,
                                                         "; accepted: ", absl::StrJoin(names, ", ")));
     }
-    constexpr size_t kMostReasons = 3;
-    const size_t more = reasons.size() - std::min(reasons.size(), kMostReasons);
+    constexpr size_t kMaxReasons = 3;
+    const size_t more = reasons.size() - std::min(reasons.size(), kMaxReasons);
     reasons.resize(reasons.size() - more);
     return absl::FailedPreconditionError(
         absl::StrCat(absl::StrJoin(reasons, "; "), more > 0 ? absl::StrCat("; ", more, " more") : ""));

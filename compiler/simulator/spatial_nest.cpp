@@ -19,7 +19,7 @@ using loopnest::Subscript;
 using loopnest::Term;
 
 constexpr int64_t kFar = int64_t{1} << 60;  ///< beyond any address, and far from overflow
-constexpr size_t kMostNameBytes = 256;
+constexpr size_t kMaxNameBytes = 256;
 
 bool isKnown(v1::DataType type) { return type > v1::DATA_TYPE_UNSPECIFIED && type <= v1::DATA_TYPE_BOOL; }
 
@@ -45,17 +45,17 @@ class NestChecker {
   NestChecker(const v1::SpatialKernel::Nest& from, size_t number, const CheckedKernel& kernel)
       : from_(from), kernel_(kernel) {
     here_ = absl::StrCat("nest ", number);
-    if (!from.name().empty() && from.name().size() <= kMostNameBytes)
+    if (!from.name().empty() && from.name().size() <= kMaxNameBytes)
       absl::StrAppend(&here_, " (", absl::CHexEscape(from.name()), ")");
   }
 
   absl::StatusOr<SpatialNest> run() {
-    if (from_.name().size() > kMostNameBytes) return fault("its name has ", from_.name().size(), " bytes");
+    if (from_.name().size() > kMaxNameBytes) return fault("its name has ", from_.name().size(), " bytes");
     nest_.name = from_.name();
     TESSERA_RETURN_IF_ERROR(loops());
-    if (from_.accesses_size() > kMostNestAccesses || from_.body_size() > kMostNestOperations) {
+    if (from_.accesses_size() > kMaxNestAccesses || from_.body_size() > kMaxNestOperations) {
       return fault("has ", from_.accesses_size(), " accesses and ", from_.body_size(), " operations; at most ",
-                   kMostNestAccesses, " and ", kMostNestOperations, " are accepted");
+                   kMaxNestAccesses, " and ", kMaxNestOperations, " are accepted");
     }
     if (from_.outputs() < 1 || from_.outputs() > from_.accesses_size() || from_.yields_size() != from_.outputs()) {
       return fault("has ", from_.outputs(), " outputs, ", from_.accesses_size(), " accesses and ", from_.yields_size(),
@@ -85,8 +85,8 @@ class NestChecker {
   bool isValue(int value, int operations) const { return value >= 0 && value < from_.accesses_size() + operations; }
 
   absl::Status loops() {
-    if (from_.loops_size() > kMostNestLoops)
-      return fault("has ", from_.loops_size(), " loops; at most ", kMostNestLoops, " are accepted");
+    if (from_.loops_size() > kMaxNestLoops)
+      return fault("has ", from_.loops_size(), " loops; at most ", kMaxNestLoops, " are accepted");
     std::set<std::string> names;
     int64_t points = 1;
     for (const auto& loop : from_.loops()) {
@@ -98,12 +98,12 @@ class NestChecker {
         return fault("loop name '", absl::CHexEscape(name.substr(0, 64)),
                      "'; accepted: a letter, then up to 63 letters, digits, '_' and '.', each name once");
       }
-      if (loop.extent() < 1 || loop.extent() > kMostExtent)
-        return fault("loop ", name, " has extent ", loop.extent(), "; 1 to ", kMostExtent, " are accepted");
+      if (loop.extent() < 1 || loop.extent() > kMaxExtent)
+        return fault("loop ", name, " has extent ", loop.extent(), "; 1 to ", kMaxExtent, " are accepted");
       points = loopnest::saturatedProduct(points, loop.extent());
       nest_.loops.push_back({.name = name, .extent = loop.extent()});
     }
-    if (points > kMostNestPoints) return fault("has ", points, " points; at most ", kMostNestPoints, " are accepted");
+    if (points > kMaxNestPoints) return fault("has ", points, " points; at most ", kMaxNestPoints, " are accepted");
     names_ = nest_.loopNames();
     extents_ = nest_.extents();
     return absl::OkStatus();
@@ -119,11 +119,11 @@ class NestChecker {
     access.offset = from.offset();
     if (access.offset < -kFar / 2 || access.offset > kFar / 2) return fault(where, " has offset ", access.offset);
     access.strides.assign(from.strides().begin(), from.strides().end());
-    if (access.strides.size() > static_cast<size_t>(kMostNestLoops))
-      return fault(where, " has ", access.strides.size(), " strides; at most ", kMostNestLoops, " are accepted");
+    if (access.strides.size() > static_cast<size_t>(kMaxNestLoops))
+      return fault(where, " has ", access.strides.size(), " strides; at most ", kMaxNestLoops, " are accepted");
     for (const int64_t stride : access.strides)
-      if (stride < -kMostBufferElements || stride > kMostBufferElements)
-        return fault(where, " has stride ", stride, "; at most ", kMostBufferElements, " elements are accepted");
+      if (stride < -kMaxBufferElements || stride > kMaxBufferElements)
+        return fault(where, " has stride ", stride, "; at most ", kMaxBufferElements, " elements are accepted");
     return absl::OkStatus();
   }
 
@@ -316,10 +316,10 @@ int64_t CheckedKernel::bytesOf(int buffer) const {
 }
 
 absl::StatusOr<CheckedKernel> checkKernel(const v1::SpatialKernel& kernel) {
-  if (kernel.buffers_size() > kMostKernelBuffers || kernel.nests_size() > kMostKernelNests) {
+  if (kernel.buffers_size() > kMaxKernelBuffers || kernel.nests_size() > kMaxKernelNests) {
     return absl::InvalidArgumentError(absl::StrCat("the kernel has ", kernel.buffers_size(), " buffers and ",
-                                                   kernel.nests_size(), " nests; at most ", kMostKernelBuffers, " and ",
-                                                   kMostKernelNests, " are accepted"));
+                                                   kernel.nests_size(), " nests; at most ", kMaxKernelBuffers, " and ",
+                                                   kMaxKernelNests, " are accepted"));
   }
   if (kernel.results() < 0 || kernel.operands() < kernel.results() || kernel.operands() > kernel.buffers_size()) {
     return absl::InvalidArgumentError(absl::StrCat("the kernel has ", kernel.buffers_size(), " buffers, ",
@@ -332,9 +332,9 @@ absl::StatusOr<CheckedKernel> checkKernel(const v1::SpatialKernel& kernel) {
     int64_t elements = 1;
     for (const int64_t extent : buffer.shape())
       elements = extent < 0 ? INT64_MAX : loopnest::saturatedProduct(elements, extent);
-    if (elements > kMostBufferElements) {
+    if (elements > kMaxBufferElements) {
       return absl::InvalidArgumentError(
-          absl::StrCat("buffer ", b, " has a negative extent or more than ", kMostBufferElements, " elements"));
+          absl::StrCat("buffer ", b, " has a negative extent or more than ", kMaxBufferElements, " elements"));
     }
     checked.elements.push_back(elements);
     checked.types.push_back(buffer.dtype());

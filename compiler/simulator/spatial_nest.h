@@ -12,10 +12,10 @@
 namespace tessera::compiler::simulator {
 
 /// Limits of a kernel. They bound memory and time of the checks, and keep sums of addresses far from overflow.
-inline constexpr int kMostKernelBuffers = 4096, kMostKernelNests = 4096, kMostNestLoops = 32, kMostNestAccesses = 256,
-                     kMostNestOperations = 4096;
-inline constexpr int64_t kMostBufferElements = int64_t{1} << 40, kMostExtent = int64_t{1} << 31,
-                         kMostNestPoints = int64_t{1} << 48;
+inline constexpr int kMaxKernelBuffers = 4096, kMaxKernelNests = 4096, kMaxNestLoops = 32, kMaxNestAccesses = 256,
+                     kMaxNestOperations = 4096;
+inline constexpr int64_t kMaxBufferElements = int64_t{1} << 40, kMaxExtent = int64_t{1} << 31,
+                         kMaxNestPoints = int64_t{1} << 48;
 
 /// An element of a buffer as a function of the loops.
 struct SpatialAccess {

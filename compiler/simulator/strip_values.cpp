@@ -116,8 +116,8 @@ float roundedToHalf(float value) {
   const uint32_t magnitude = std::bit_cast<uint32_t>(value) & kMagnitude;
   if (magnitude == 0 || magnitude >= kSingleInfinity) return value;
   // Adding and subtracting 1.5 * 2^(23 + q) rounds to multiples of 2^q: the last place of the f16 result.
-  constexpr uint32_t kLeastNormal = 127 - 14;
-  const uint32_t exponent = std::max(magnitude >> 23, kLeastNormal);
+  constexpr uint32_t kMinNormal = 127 - 14;
+  const uint32_t exponent = std::max(magnitude >> 23, kMinNormal);
   const float shift = 1.5F * std::bit_cast<float>((exponent + 13) << 23);
   if (exponent > 127 + 16) return std::copysign(std::numeric_limits<float>::infinity(), value);
   const float nearest = (value + shift) - shift;

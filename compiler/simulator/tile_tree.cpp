@@ -218,7 +218,7 @@ absl::StatusOr<Program> programOf(const v1::Tile& tree, const ProductNest& produ
   if (!mapping.ok()) return unusable(leafPath(tree, path), mapping.status());
   if (isTooLong(*mapping)) {
     return unusable(leafPath(tree, path),
-                    absl::FailedPreconditionError(absl::StrCat("an iteration stands for more than ", kMostGroupIndices,
+                    absl::FailedPreconditionError(absl::StrCat("an iteration stands for more than ", kMaxGroupIndices,
                                                                " indices of the nest's loops")));
   }
   choice.mapping = *std::move(mapping);

@@ -76,8 +76,8 @@ class TilingSearch {
   void descend(Tiling tiling) {
     double best = costOf(tiling);
     if (best < 0) return;
-    constexpr int kMostSteps = 64;
-    for (int step = 0; step < kMostSteps; ++step) {
+    constexpr int kMaxSteps = 64;
+    for (int step = 0; step < kMaxSteps; ++step) {
       Tiling next;
       const auto consider = [&](Tiling candidate) {
         const double cycles = costOf(candidate);

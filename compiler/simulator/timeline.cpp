@@ -356,9 +356,9 @@ double stepsOf(const Program& program) {
 }
 
 absl::StatusOr<Timeline> timelineOf(const Program& program, bool once) {
-  if (const double steps = stepsOf(program); steps > kMostSteps) {
+  if (const double steps = stepsOf(program); steps > kMaxSteps) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", steps, " copies and groups of calls; at most ",
-                                                     kMostSteps, " are timed: give smaller extents"));
+                                                     kMaxSteps, " are timed: give smaller extents"));
   }
   Timeline timeline;
   for (const auto* list : {&program.memories, &program.caches}) {

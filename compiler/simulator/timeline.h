@@ -34,7 +34,7 @@ struct Timeline {
 /// cycles_per_issue after the one before it, and latency_cycles after the one that wrote its destination. A tile of a
 /// tensor that a cache holds (LRU replacement) arrives at the cache's bandwidth, otherwise at that of the tensors'
 /// memory. Bandwidths are per unit, and shared levels are divided equally. Fails with RESOURCE_EXHAUSTED for programs
-/// with more than kMostSteps copies and groups of calls.
+/// with more than kMaxSteps copies and groups of calls.
 /// `once`: a copy reads elements of a tensor that several of its blocks hold once, as a transfer unit does that unfolds
 /// windows; otherwise once for each block.
 absl::StatusOr<Timeline> timelineOf(const Program& program, bool once = false);
@@ -42,6 +42,6 @@ absl::StatusOr<Timeline> timelineOf(const Program& program, bool once = false);
 /// Copies, fills and groups of calls that timelineOf() walks on all units, assuming that no tile is cut.
 double stepsOf(const Program& program);
 
-inline constexpr int64_t kMostSteps = 1 << 23;
+inline constexpr int64_t kMaxSteps = 1 << 23;
 
 }  // namespace tessera::compiler::simulator

@@ -10,7 +10,7 @@ namespace tessera::compiler {
 
 void Problems::add(std::string field, std::string message) {
   if (full()) return;
-  const bool last = problems_.size() == kMostProblems;
+  const bool last = problems_.size() == kMaxProblems;
   v1::TargetProblem& problem = problems_.emplace_back();
   problem.set_field(std::move(field));
   problem.set_message(last ? "and what follows has problems too, which are not listed" : std::move(message));

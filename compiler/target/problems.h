@@ -15,12 +15,12 @@ class Problems {
  public:
   static constexpr int kMaxNameLength = 63;
   static constexpr int kMaxEntries = 256;  ///< of any repeated field
-  static constexpr size_t kMostProblems = 100;
+  static constexpr size_t kMaxProblems = 100;
 
-  /// After kMostProblems, records only that there are more: a small description can have a million faults.
+  /// After kMaxProblems, records only that there are more: a small description can have a million faults.
   void add(std::string field, std::string message);
   /// Whether add() no longer records anything, so that checks can be skipped.
-  bool full() const { return problems_.size() > kMostProblems; }
+  bool full() const { return problems_.size() > kMaxProblems; }
 
   /// A name of characters that satisfy `legal`, starting with a letter or digit; `accepted` describes the rule.
   template <typename Predicate>

@@ -27,8 +27,8 @@ bool isProductOfTiles(std::string_view emit) {
 }
 
 /// Limits of a tile register of palette 1: rows, and bytes per row. A column of sums has 4 bytes, and so has a group.
-constexpr int64_t kMostRows = 16, kMostRowBytes = 64;
-constexpr int64_t kMostColumns = kMostRowBytes / 4, kMostGroups = std::min(kMostRows, kMostRowBytes / 4);
+constexpr int64_t kMaxRows = 16, kMaxRowBytes = 64;
+constexpr int64_t kMaxColumns = kMaxRowBytes / 4, kMaxGroups = std::min(kMaxRows, kMaxRowBytes / 4);
 
 bool isWithin(int64_t value, int64_t most) { return 1 <= value && value <= most; }
 
@@ -82,8 +82,8 @@ std::optional<TileProduct> tileProductOf(const v1::Intrinsic& intrinsic) {
   const int group = floating ? 2 : 4;
   if (sum.dtype() != whole || !addsUpExactly(intrinsic.arithmetic(), whole) || within.extent() % group != 0)
     return std::nullopt;
-  if (!isWithin(row.extent(), kMostRows) || !isWithin(column.extent(), kMostColumns) ||
-      !isWithin(within.extent() / group, kMostGroups))
+  if (!isWithin(row.extent(), kMaxRows) || !isWithin(column.extent(), kMaxColumns) ||
+      !isWithin(within.extent() / group, kMaxGroups))
     return std::nullopt;
   TileProduct product{.name = intrinsic.name(),
                       .emit = intrinsic.emit(),

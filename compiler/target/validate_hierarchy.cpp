@@ -14,8 +14,8 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr int64_t kMostInstances = int64_t{1} << 30;
-constexpr int kMostLanes = 1 << 20;
+constexpr int64_t kMaxInstances = int64_t{1} << 30;
+constexpr int kMaxLanes = 1 << 20;
 
 template <typename Part>
 std::string namesOf(const google::protobuf::RepeatedPtrField<Part>& parts) {
@@ -68,16 +68,16 @@ class HierarchyValidator {
       if (step > target_.units_size()) return;  // a cycle that other units form
     }
     const int64_t instances = chip_.units()[static_cast<size_t>(u)].instances;
-    if (instances > kMostInstances) {
+    if (instances > kMaxInstances) {
       problems_.add(at + "count",
-                    absl::StrCat("makes ", instances, " units on the chip; at most ", kMostInstances, " are accepted"));
+                    absl::StrCat("makes ", instances, " units on the chip; at most ", kMaxInstances, " are accepted"));
     }
   }
 
   void throughput(const std::string& at, int u) {
     const v1::ComputeUnit& unit = target_.units(u);
     const bool contains = chip_.containsUnits(u);
-    problems_.checkRange(at + "lanes", unit.lanes(), contains ? 0 : 1, kMostLanes);
+    problems_.checkRange(at + "lanes", unit.lanes(), contains ? 0 : 1, kMaxLanes);
     if (!contains || unit.ops_per_cycle() != 0) problems_.checkPositive(at + "ops_per_cycle", unit.ops_per_cycle());
   }
 

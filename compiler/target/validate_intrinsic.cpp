@@ -243,8 +243,8 @@ class IntrinsicValidator {
   }
 
   void threads(const std::string& here, const v1::Intrinsic::ThreadGroup& group) {
-    constexpr int kMostThreads = 1024, kMostRegisters = 255, kMostRowBytes = 1 << 12;
-    problems_.checkRange(here + "threads", group.threads(), 1, kMostThreads);
+    constexpr int kMaxThreads = 1024, kMaxRegisters = 255, kMaxRowBytes = 1 << 12;
+    problems_.checkRange(here + "threads", group.threads(), 1, kMaxThreads);
     problems_.checkPowerOfTwo(here + "threads", group.threads());
     checkAssembly(here + "assembly", group.assembly(), problems_);
     if (!problems_.checkCount(here + "fragments", group.fragments_size())) return;
@@ -258,7 +258,7 @@ class IntrinsicValidator {
       const v1::Intrinsic::Fragment& fragment = group.fragments(i);
       const std::string at = absl::StrCat(here, "fragments[", i, "].");
       known(at + "operand", fragment.operand());
-      problems_.checkRange(at + "registers", fragment.registers(), 1, kMostRegisters);
+      problems_.checkRange(at + "registers", fragment.registers(), 1, kMaxRegisters);
       problems_.checkIdentifier(at + "register_type", fragment.register_type());
       digits(at + "lanes", fragment.lanes());
       digits(at + "slots", fragment.slots());
@@ -275,9 +275,9 @@ class IntrinsicValidator {
                       absl::StrCat("'", absl::CHexEscape(fetch.along()), "' is no iteration of this intrinsic"));
       }
       if (!problems_.checkCount(at + "matrices", fetch.matrices_size()) || fetch.matrices().empty()) continue;
-      for (int count : fetch.matrices()) problems_.checkRange(at + "matrices", count, 1, kMostRegisters);
-      problems_.checkRange(at + "rows", fetch.rows(), 1, kMostThreads);
-      problems_.checkRange(at + "row_bytes", fetch.row_bytes(), 1, kMostRowBytes);
+      for (int count : fetch.matrices()) problems_.checkRange(at + "matrices", count, 1, kMaxRegisters);
+      problems_.checkRange(at + "rows", fetch.rows(), 1, kMaxThreads);
+      problems_.checkRange(at + "row_bytes", fetch.row_bytes(), 1, kMaxRowBytes);
       problems_.checkPowerOfTwo(at + "row_bytes", fetch.row_bytes());
     }
   }
@@ -297,10 +297,10 @@ class IntrinsicValidator {
         problems_.add(at + "along",
                       absl::StrCat("'", absl::CHexEscape(descriptor.along()), "' is no iteration of this intrinsic"));
       }
-      constexpr int kLeastRowBytes = 16, kMostRowBytes = 128, kMostRows = 8;
-      problems_.checkRange(at + "row_bytes", descriptor.row_bytes(), kLeastRowBytes, kMostRowBytes);
+      constexpr int kMinRowBytes = 16, kMaxRowBytes = 128, kMaxRows = 8;
+      problems_.checkRange(at + "row_bytes", descriptor.row_bytes(), kMinRowBytes, kMaxRowBytes);
       problems_.checkPowerOfTwo(at + "row_bytes", descriptor.row_bytes());
-      problems_.checkRange(at + "rows", descriptor.rows(), 1, kMostRows);
+      problems_.checkRange(at + "rows", descriptor.rows(), 1, kMaxRows);
       problems_.checkPowerOfTwo(at + "rows", descriptor.rows());
       if (!descriptor.modifier().empty()) modifier(at + "modifier", descriptor.modifier());
     }
@@ -322,10 +322,10 @@ class IntrinsicValidator {
   }
 
   void digits(const std::string& field, const google::protobuf::RepeatedPtrField<std::string>& texts) {
-    constexpr int kMostDigits = 8;
-    problems_.checkRange(field, texts.size(), 0, kMostDigits);
+    constexpr int kMaxDigits = 8;
+    problems_.checkRange(field, texts.size(), 0, kMaxDigits);
     int64_t values = 1;
-    for (int i = 0; i < std::min(texts.size(), kMostDigits); ++i) {
+    for (int i = 0; i < std::min(texts.size(), kMaxDigits); ++i) {
       const std::string at = absl::StrCat(field, "[", i, "]");
       const absl::StatusOr<Digit> digit = parseDigit(texts[i]);
       if (!digit.ok()) {
@@ -340,9 +340,9 @@ class IntrinsicValidator {
       const int64_t left = extent->second / digit->divisor, of = digit->values > 0 ? digit->values : left;
       if (left < 1 || of > left)
         problems_.add(at, absl::StrCat("goes beyond the ", extent->second, " of the iteration"));
-      constexpr int64_t kMostValues = 1 << 16;
-      values *= std::clamp<int64_t>(of, 1, kMostValues);
-      if (values > kMostValues) return problems_.add(field, absl::StrCat("have more than ", kMostValues, " values"));
+      constexpr int64_t kMaxValues = 1 << 16;
+      values *= std::clamp<int64_t>(of, 1, kMaxValues);
+      if (values > kMaxValues) return problems_.add(field, absl::StrCat("have more than ", kMaxValues, " values"));
     }
   }
 

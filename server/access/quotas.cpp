@@ -223,7 +223,7 @@ std::map<std::string, int64_t> Quotas::callsTaken() const {
 }
 
 void Quotas::countElsewhere(const std::map<std::string, int64_t>& calls) {
-  constexpr double kMostSecondsOfDebt = 10;
+  constexpr double kMaxSecondsOfDebt = 10;
   const std::lock_guard lock(mutex_);
   for (const auto& [project, sum] : calls) {
     const double rate = lockedOf(project).calls_per_second();
@@ -234,7 +234,7 @@ void Quotas::countElsewhere(const std::map<std::string, int64_t>& calls) {
     // The sum decreases when a server leaves. The first one says nothing about when the calls were.
     const int64_t more = std::max<int64_t>(0, sum - bucket.elsewhere.value_or(sum));
     bucket.elsewhere = sum;
-    bucket.calls = std::max(-kMostSecondsOfDebt * std::max(1.0, rate), bucket.calls - static_cast<double>(more));
+    bucket.calls = std::max(-kMaxSecondsOfDebt * std::max(1.0, rate), bucket.calls - static_cast<double>(more));
   }
 }
 

@@ -16,7 +16,7 @@
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
 #include "server/metrics/metrics.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "storage/objects/object_store.h"
 
 namespace tessera::server {

@@ -40,32 +40,34 @@ v1::Job newJob(const Submission& submission, int64_t now_us, const Rules& rules)
 
 /// Stores a new job, with the event of its first state. A job that ends as it is created has no stored event, see
 /// eventsOf().
-absl::Status insertJob(Step& step, const Submission& submission, const v1::Job& job, const std::string& action_id) {
-  TESSERA_RETURN_IF_ERROR(step.tx.insertJob(job, submission.request_hash, action_id));
+absl::Status insertJob(QueueTransaction& queue, const Submission& submission, const v1::Job& job,
+                       const std::string& action_id) {
+  TESSERA_RETURN_IF_ERROR(queue.tx.insertJob(job, submission.request_hash, action_id));
   if (isTerminal(job.state())) {
     return absl::OkStatus();
   }
   v1::JobEvent event;
   event.mutable_state()->set_state(job.state());
-  return appendEvent(step, job.id(), std::move(event));
+  return appendEvent(queue, job.id(), std::move(event));
 }
 
 /// Stores a job that the result of earlier work has ended already.
-absl::Status answerWith(Step& step, const Submission& submission, const v1::Artifact& artifact, const v1::Job& job) {
-  TESSERA_RETURN_IF_ERROR(touchAll(step, submission.project, artifact));
+absl::Status answerWith(QueueTransaction& queue, const Submission& submission, const v1::Artifact& artifact,
+                        const v1::Job& job) {
+  TESSERA_RETURN_IF_ERROR(touchAll(queue, submission.project, artifact));
   std::string action_id;
-  if (auto built_by = step.tx.getActionOfJob(artifact.job_id()); built_by.ok() && !built_by->empty()) {
+  if (auto built_by = queue.tx.getActionOfJob(artifact.job_id()); built_by.ok() && !built_by->empty()) {
     action_id = *std::move(built_by);
   }
-  observeEnd(step, job);
-  step.tx.announceLastWrite();
-  return insertJob(step, submission, job, action_id);
+  observeEnd(queue, job);
+  queue.tx.announceLastWrite();
+  return insertJob(queue, submission, job, action_id);
 }
 
 /// A living action that the job may join. Work started without the cache serves everybody; work started with it serves
 /// only requests that permit the cache.
-absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Submission& submission) {
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, step.tx.liveActionsByKey(submission.key));
+absl::StatusOr<std::optional<v1::Action>> shareable(QueueTransaction& queue, const Submission& submission) {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> living, queue.tx.liveActionsByKey(submission.key));
   for (const v1::Action& action : living) {
     if (action.skip_cache() || !submission.request.skip_cache()) {
       return action;
@@ -75,7 +77,7 @@ absl::StatusOr<std::optional<v1::Action>> shareable(Step& step, const Submission
 }
 
 /// Raises an action to the priority and run timeout of one more job. Returns whether that changed anything.
-absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
+absl::StatusOr<bool> raise(QueueTransaction& queue, v1::Action& action, const v1::Job& job) {
   if (job.priority() < action.priority() && job.run_timeout_us() <= action.run_timeout_us()) {
     return false;
   }
@@ -83,10 +85,10 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
   action.set_run_timeout_us(std::max(action.run_timeout_us(), job.run_timeout_us()));
   if (job.priority() >= action.priority()) {
     TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
-                             step.tx.nextTicket(job.priority(), clientOf(job.project(), job.client())));
+                             queue.tx.nextTicket(job.priority(), clientOf(job.project(), job.client())));
     // Take a ticket only if it is used, since taking one moves the client's next ticket back.
     if (job.priority() > action.priority() || ticket < action.ticket()) {
-      TESSERA_RETURN_IF_ERROR(step.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())).status());
+      TESSERA_RETURN_IF_ERROR(queue.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())).status());
       action.set_priority(job.priority());
       action.set_ticket(ticket);
       raised = true;
@@ -96,77 +98,77 @@ absl::StatusOr<bool> raise(Step& step, v1::Action& action, const v1::Job& job) {
 }
 
 /// Adds the job to a living action.
-absl::Status join(Step& step, const Submission& submission, v1::Action action, v1::Job& job) {
+absl::Status join(QueueTransaction& queue, const Submission& submission, v1::Action action, v1::Job& job) {
   // joined_job_id names a job of the same work, for the client's information.
-  if (auto other = step.tx.firstLiveJobOfAction(action.id()); other.ok()) {
+  if (auto other = queue.tx.firstLiveJobOfAction(action.id()); other.ok()) {
     job.set_joined_job_id(*other);
   } else if (!absl::IsNotFound(other.status())) {
     return other.status();
   }
-  TESSERA_RETURN_IF_ERROR(insertJob(step, submission, job, action.id()));
+  TESSERA_RETURN_IF_ERROR(insertJob(queue, submission, job, action.id()));
   if (action.state() == v1::Job::RUNNING) {
     *job.mutable_progress() = action.progress();
     *job.mutable_phases() = action.phases();
-    TESSERA_RETURN_IF_ERROR(changeState(step, job, v1::Job::RUNNING, nullptr));
-    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job.id()));
+    TESSERA_RETURN_IF_ERROR(changeState(queue, job, v1::Job::RUNNING, nullptr));
+    TESSERA_ASSIGN_OR_RETURN(job, queue.tx.getJob(job.id()));
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool raised, raise(step, action, job));
+  TESSERA_ASSIGN_OR_RETURN(const bool raised, raise(queue, action, job));
   if (!raised) {
     return absl::OkStatus();
   }
-  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
   // Waiting tasks have copies of priority, ticket and timeout.
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action.id()));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, queue.tx.tasksOfAction(action.id()));
   for (const v1::Task& task : tasks) {
-    TESSERA_RETURN_IF_ERROR(raiseUrgency(step, action, task));
+    TESSERA_RETURN_IF_ERROR(raiseUrgency(queue, action, task));
   }
   return absl::OkStatus();
 }
 
-absl::Status startNew(Step& step, const Submission& submission, const v1::Job& job) {
+absl::Status startNew(QueueTransaction& queue, const Submission& submission, const v1::Job& job) {
   v1::Action action;
-  action.set_id(step.ids.next("act"));
+  action.set_id(queue.ids.next("act"));
   action.set_key(submission.key);
   action.set_project(submission.project);
   action.set_state(v1::Job::QUEUED);
   action.set_job_id(job.id());
-  action.set_create_time_us(step.now_us);
+  action.set_create_time_us(queue.now_us);
   action.set_priority(job.priority());
   TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
-                           step.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())));
+                           queue.tx.takeTicket(job.priority(), clientOf(job.project(), job.client())));
   action.set_ticket(ticket);
   action.set_run_timeout_us(job.run_timeout_us());
   action.set_skip_cache(submission.request.skip_cache());
-  submission.describe(step.rules, job, action);
-  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  TESSERA_RETURN_IF_ERROR(insertJob(step, submission, job, action.id()));
-  return submission.begin(step, std::move(action), job);
+  submission.describe(queue.rules, job, action);
+  TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(insertJob(queue, submission, job, action.id()));
+  return submission.begin(queue, std::move(action), job);
 }
 
 /// Reports the number of tasks ahead of a queued job, once, when it is created.
-absl::Status announcePosition(Step& step, const std::string& action_id, const v1::Job& job) {
+absl::Status announcePosition(QueueTransaction& queue, const std::string& action_id, const v1::Job& job) {
   if (job.state() != v1::Job::QUEUED) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.tasksOfAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, queue.tx.tasksOfAction(action_id));
   if (tasks.empty() || tasks.front().state() != v1::Task::READY) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN_OR_RETURN(const int position, step.tx.queuePosition(tasks.front().id()));
+  TESSERA_ASSIGN_OR_RETURN(const int position, queue.tx.queuePosition(tasks.front().id()));
   v1::JobEvent event;
   event.mutable_queue()->set_position(position);
-  return appendEvent(step, job.id(), std::move(event));
+  return appendEvent(queue, job.id(), std::move(event));
 }
 
 /// Checks whether the project may have one more job that begins in this state. The number of running jobs among those
 /// that wait is enforced when tasks are leased; a job that joins a running action does not wait.
-absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State state) {
-  if (!step.rules.quota_of) {
+absl::Status checkQuotas(QueueTransaction& queue, const std::string& project, v1::Job::State state) {
+  if (!queue.rules.quota_of) {
     return absl::OkStatus();
   }
   constexpr int64_t kSoonUs = 5'000'000;  // a retry soon makes sense, since jobs end all the time
-  const v1::Quota quota = step.rules.quota_of(project);
-  TESSERA_ASSIGN_OR_RETURN(const storage::Usage usage, step.tx.usageOf(project));
+  const v1::Quota quota = queue.rules.quota_of(project);
+  TESSERA_ASSIGN_OR_RETURN(const storage::Usage usage, queue.tx.usageOf(project));
   const char* fix = "wait for some of the project's jobs to end, or cancel some";
   if (quota.queued_jobs() > 0 && state == v1::Job::QUEUED && usage.queued_jobs >= quota.queued_jobs()) {
     return quotaExceeded(project, "queued_jobs", quota.queued_jobs(), static_cast<double>(usage.queued_jobs), kSoonUs,
@@ -183,20 +185,22 @@ absl::Status checkQuotas(Step& step, const std::string& project, v1::Job::State 
 }
 
 /// requireInputs(); if the project lacks a file, stores the files that came with the request, and checks again.
-absl::Status holdInputs(Step& step, Submission& submission, const std::function<absl::Status()>& store_files) {
-  absl::Status status = submission.requireInputs(step.tx);
+absl::Status holdInputs(QueueTransaction& queue, Submission& submission,
+                        const std::function<absl::Status()>& store_files) {
+  absl::Status status = submission.requireInputs(queue.tx);
   if (!store_files || failureOf(status).reason() != v1::Failure::MISSING_BLOB) {
     return status;
   }
   TESSERA_RETURN_IF_ERROR(store_files());
-  return submission.requireInputs(step.tx);
+  return submission.requireInputs(queue.tx);
 }
 
 /// The transaction of createJob(): repeated request, cached result, join, or new action. Sets `job` to the stored job.
-absl::Status admit(Step& step, Submission& submission, const std::function<absl::Status()>& store_files, v1::Job& job) {
-  auto earlier = step.tx.getJobByRequestId(submission.project, submission.request.request_id());
+absl::Status admit(QueueTransaction& queue, Submission& submission, const std::function<absl::Status()>& store_files,
+                   v1::Job& job) {
+  auto earlier = queue.tx.getJobByRequestId(submission.project, submission.request.request_id());
   if (earlier.ok()) {
-    TESSERA_ASSIGN_OR_RETURN(const std::string hash, step.tx.getRequestHash(earlier->id()));
+    TESSERA_ASSIGN_OR_RETURN(const std::string hash, queue.tx.getRequestHash(earlier->id()));
     if (hash != submission.request_hash) {
       return absl::AlreadyExistsError(absl::StrCat("request_id ", submission.request.request_id(), " made job ",
                                                    earlier->id(),
@@ -208,31 +212,31 @@ absl::Status admit(Step& step, Submission& submission, const std::function<absl:
   if (!absl::IsNotFound(earlier.status())) {
     return earlier.status();
   }
-  TESSERA_RETURN_IF_ERROR(holdInputs(step, submission, store_files));
-  TESSERA_RETURN_IF_ERROR(touchAll(step, submission.project, submission.digests));
-  job = newJob(submission, step.now_us, step.rules);
-  job.set_id(step.ids.next("job"));
+  TESSERA_RETURN_IF_ERROR(holdInputs(queue, submission, store_files));
+  TESSERA_RETURN_IF_ERROR(touchAll(queue, submission.project, submission.digests));
+  job = newJob(submission, queue.now_us, queue.rules);
+  job.set_id(queue.ids.next("job"));
   if (!submission.key.empty()) {
     Lookup lookup = Lookup::kSkipped;
     if (!submission.request.skip_cache()) {
-      TESSERA_ASSIGN_OR_RETURN(const EarlierResult result, submission.findResult(step.tx, job));
+      TESSERA_ASSIGN_OR_RETURN(const EarlierResult result, submission.findResult(queue.tx, job));
       lookup = result.lookup;
       if (result.artifact) {
-        step.effects.seen.answers.push_back({Cache::kArtifact, lookup});
-        return answerWith(step, submission, *result.artifact, job);
+        queue.effects.seen.answers.push_back({Cache::kArtifact, lookup});
+        return answerWith(queue, submission, *result.artifact, job);
       }
     }
-    TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Action> living, shareable(step, submission));
-    step.effects.seen.answers.push_back({Cache::kArtifact, living ? Lookup::kInFlight : lookup});
+    TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Action> living, shareable(queue, submission));
+    queue.effects.seen.answers.push_back({Cache::kArtifact, living ? Lookup::kInFlight : lookup});
     if (living) {
-      TESSERA_RETURN_IF_ERROR(checkQuotas(step, submission.project, living->state()));
-      return join(step, submission, *living, job);
+      TESSERA_RETURN_IF_ERROR(checkQuotas(queue, submission.project, living->state()));
+      return join(queue, submission, *living, job);
     }
   }
-  TESSERA_RETURN_IF_ERROR(checkQuotas(step, submission.project, v1::Job::QUEUED));
-  TESSERA_RETURN_IF_ERROR(startNew(step, submission, job));
-  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(job.id()));
-  return announcePosition(step, action_id, job);
+  TESSERA_RETURN_IF_ERROR(checkQuotas(queue, submission.project, v1::Job::QUEUED));
+  TESSERA_RETURN_IF_ERROR(startNew(queue, submission, job));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, queue.tx.getActionOfJob(job.id()));
+  return announcePosition(queue, action_id, job);
 }
 
 /// The result of createJob() with validate_only; stores nothing.
@@ -266,7 +270,8 @@ absl::StatusOr<v1::Job> Scheduler::createJob(v1::CreateJobRequest request, const
   }
   complete(*submission, ids_);
   v1::Job job;
-  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) { return admit(step, *submission, store_files, job); }));
+  TESSERA_RETURN_IF_ERROR(
+      transact([&](QueueTransaction& queue) { return admit(queue, *submission, store_files, job); }));
   return job;
 }
 
@@ -284,9 +289,9 @@ void Scheduler::createJobThen(v1::CreateJobRequest request, const v1::Target& ta
   }
   complete(*kept->submission, ids_);
   transactAsync(
-      [kept, store_files = std::move(store_files), left = std::move(left)](Step& step) {
+      [kept, store_files = std::move(store_files), left = std::move(left)](QueueTransaction& queue) {
         return left() ? absl::CancelledError("the client left")
-                      : admit(step, *kept->submission, store_files, kept->job);
+                      : admit(queue, *kept->submission, store_files, kept->job);
       },
       executor,
       [kept, done = std::move(done)](const absl::Status& status) {

@@ -17,29 +17,29 @@ bool isTerminal(v1::Job::State state) {
   return state == v1::Job::SUCCEEDED || state == v1::Job::FAILED || state == v1::Job::CANCELLED;
 }
 
-void observeEnd(Step& step, const v1::Job& job) {
+void observeEnd(QueueTransaction& queue, const v1::Job& job) {
   const auto* spec = v1::Job::descriptor()->FindFieldByNumber(job.spec_case());
-  step.effects.seen.ends.push_back({job.id(), job.request_id(), job.client(), spec != nullptr ? spec->name() : "",
-                                    job.state(), job.failure().reason(), job.cached(),
-                                    seconds(job.end_time_us() - job.create_time_us())});
+  queue.effects.seen.ends.push_back({job.id(), job.request_id(), job.client(), spec != nullptr ? spec->name() : "",
+                                     job.state(), job.failure().reason(), job.cached(),
+                                     seconds(job.end_time_us() - job.create_time_us())});
 }
 
-absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure) {
+absl::Status changeState(QueueTransaction& queue, v1::Job job, v1::Job::State state, const v1::Failure* failure) {
   if (isTerminal(job.state())) {
     return absl::InternalError(absl::StrCat("job ", job.id(), " is ", v1::Job::State_Name(job.state()),
                                             " and cannot become ", v1::Job::State_Name(state)));
   }
   // A running job ends.
-  if (job.state() == v1::Job::RUNNING && step.rules.quota_of &&
-      step.rules.quota_of(projectOf(job)).running_jobs() > 0) {
-    ++step.effects.tasks_ready;  // the project may now start another job
+  if (job.state() == v1::Job::RUNNING && queue.rules.quota_of &&
+      queue.rules.quota_of(projectOf(job)).running_jobs() > 0) {
+    ++queue.effects.tasks_ready;  // the project may now start another job
   }
   job.set_state(state);
   if (state == v1::Job::RUNNING) {
-    job.set_start_time_us(step.now_us);
+    job.set_start_time_us(queue.now_us);
   }
   if (isTerminal(state)) {
-    job.set_end_time_us(step.now_us);
+    job.set_end_time_us(queue.now_us);
   }
   v1::JobEvent event;
   event.mutable_state()->set_state(state);
@@ -47,11 +47,11 @@ absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1
     *job.mutable_failure() = *failure;
     *event.mutable_state()->mutable_failure() = *failure;
   }
-  TESSERA_RETURN_IF_ERROR(step.tx.updateJob(job));
+  TESSERA_RETURN_IF_ERROR(queue.tx.updateJob(job));
   if (isTerminal(state)) {
-    observeEnd(step, job);
+    observeEnd(queue, job);
   }
-  return appendEvent(step, job.id(), std::move(event));
+  return appendEvent(queue, job.id(), std::move(event));
 }
 
 absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(storage::Reader& reader, const v1::Job& job, int64_t cursor,
@@ -67,16 +67,16 @@ absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(storage::Reader& reader, cons
   return events;
 }
 
-absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent event) {
+absl::Status appendEvent(QueueTransaction& queue, const std::string& job_id, v1::JobEvent event) {
   event.set_job_id(job_id);
-  event.set_time_us(step.now_us);
-  step.effects.changed_jobs.insert(job_id);
-  return step.tx.appendEvent(std::move(event)).status();
+  event.set_time_us(queue.now_us);
+  queue.effects.changed_jobs.insert(job_id);
+  return queue.tx.appendEvent(std::move(event)).status();
 }
 
-absl::Status forLivingJobs(Step& step, const std::string& action_id,
+absl::Status forLivingJobs(QueueTransaction& queue, const std::string& action_id,
                            const std::function<absl::Status(v1::Job&)>& change) {
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, step.tx.liveJobsOfAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, queue.tx.liveJobsOfAction(action_id));
   for (v1::Job& job : jobs) {
     TESSERA_RETURN_IF_ERROR(change(job));
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/failure.pb.h"
 #include "tessera/v1/job.pb.h"
 
@@ -16,12 +16,12 @@ std::string clientOf(const std::string& project, const std::string& client);
 
 bool isTerminal(v1::Job::State state);
 
-/// Adds the job's end to the observations of the step.
-void observeEnd(Step& step, const v1::Job& job);
+/// Adds the job's end to the observations of the transaction.
+void observeEnd(QueueTransaction& queue, const v1::Job& job);
 
 /// Stores the job in its new state, with the time of the change and a StateChanged event. INTERNAL, without a change,
 /// if the job is in a terminal state already.
-absl::Status changeState(Step& step, v1::Job job, v1::Job::State state, const v1::Failure* failure);
+absl::Status changeState(QueueTransaction& queue, v1::Job job, v1::Job::State state, const v1::Failure* failure);
 
 /// Events of a job after `cursor`, as Reader::eventsAfter() returns them. A job that ended when it was created has no
 /// stored event; its single event is derived from the job.
@@ -29,10 +29,10 @@ absl::StatusOr<std::vector<v1::JobEvent>> eventsOf(storage::Reader& reader, cons
                                                    int limit);
 
 /// Appends an event to a job; sets its job id and time.
-absl::Status appendEvent(Step& step, const std::string& job_id, v1::JobEvent event);
+absl::Status appendEvent(QueueTransaction& queue, const std::string& job_id, v1::JobEvent event);
 
 /// Calls `change` for each living job of an action. `change` stores the job.
-absl::Status forLivingJobs(Step& step, const std::string& action_id,
+absl::Status forLivingJobs(QueueTransaction& queue, const std::string& action_id,
                            const std::function<absl::Status(v1::Job&)>& change);
 
 }  // namespace tessera::server

@@ -125,7 +125,7 @@ storage::QueueQuery tasksFor(storage::Reader& reader, const v1::Worker& worker, 
 }
 
 /// Leases `task` to `worker`: stores the task and updates `worker`, which the caller stores.
-absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cores, v1::Lease& lease) {
+absl::Status grant(QueueTransaction& queue, v1::Task task, v1::Worker& worker, HostCores& cores, v1::Lease& lease) {
   TESSERA_ASSIGN_OR_RETURN(const std::optional<CoreGrant> placed, cores.place(task));
   if (!placed) {
     return absl::InternalError(absl::StrCat("task ", task.id(), " was chosen for a host that has no cores for it"));
@@ -140,31 +140,31 @@ absl::Status grant(Step& step, v1::Task task, v1::Worker& worker, HostCores& cor
   task.set_fencing_token(task.fencing_token() + 1);
   task.set_attempt(task.attempt() + 1);
   task.set_worker_id(worker.id());
-  task.set_start_time_us(step.now_us);
+  task.set_start_time_us(queue.now_us);
   if (task.first_start_us() == 0) {
-    task.set_first_start_us(step.now_us);
-    step.effects.seen.starts.push_back({task.spec().kind(), seconds(step.now_us - task.ready_time_us())});
+    task.set_first_start_us(queue.now_us);
+    queue.effects.seen.starts.push_back({task.spec().kind(), seconds(queue.now_us - task.ready_time_us())});
   }
   task.set_end_time_us(0);
   task.set_run_start_us(0);
-  task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
-  task.set_lease_secret(step.ids.secret());
-  TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+  task.set_lease_expiry_us(queue.now_us + queue.rules.lease_us);
+  task.set_lease_secret(queue.ids.secret());
+  TESSERA_RETURN_IF_ERROR(queue.tx.putTask(task));
   // Clients without work resume at this ticket.
-  TESSERA_RETURN_IF_ERROR(step.tx.ticketServed(task.priority(), task.ticket()));
+  TESSERA_RETURN_IF_ERROR(queue.tx.ticketServed(task.priority(), task.ticket()));
   worker.add_task_ids(task.id());
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(queue, task.id()));
   for (v1::Action& action : actions) {
-    TESSERA_RETURN_IF_ERROR(startAction(step, action));
+    TESSERA_RETURN_IF_ERROR(startAction(queue, action));
   }
   lease.set_task_id(task.id());
   lease.set_job_id(actions.empty() ? "" : actions.front().job_id());
   lease.set_fencing_token(task.fencing_token());
   lease.set_secret(task.lease_secret());
   lease.set_attempt(task.attempt());
-  lease.set_lease_us(step.rules.lease_us);
+  lease.set_lease_us(queue.rules.lease_us);
   *lease.mutable_task() = task.spec();
-  return step.workflow.taskLeased(step, task, worker, std::move(actions), lease);
+  return queue.workflow.taskLeased(queue, task, worker, std::move(actions), lease);
 }
 
 /// Answer to a heartbeat for this task under this token.
@@ -192,22 +192,22 @@ bool beginsToRun(const v1::Task& task, const v1::HeartbeatRequest& request) {
 }
 
 /// Extends the lease, and stores the start of the run and progress.
-absl::Status prolong(Step& step, const v1::HeartbeatRequest& request, v1::Task task) {
+absl::Status prolong(QueueTransaction& queue, const v1::HeartbeatRequest& request, v1::Task task) {
   if (beginsToRun(task, request)) {
     // The heartbeat tells how long the process has run by the worker's clock; only the duration is trusted.
-    task.set_run_start_us(std::max(task.start_time_us(), step.now_us - request.run_us()));
+    task.set_run_start_us(std::max(task.start_time_us(), queue.now_us - request.run_us()));
   }
-  task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
-  TESSERA_RETURN_IF_ERROR(step.tx.putLeasedTask(task, task.fencing_token()));
-  if (auto worker = step.tx.getWorker(request.worker_id()); worker.ok()) {
-    worker->set_last_seen_us(step.now_us);
-    worker->set_state(stateOf(*worker, step.now_us));
-    TESSERA_RETURN_IF_ERROR(step.tx.putWorker(*worker));
+  task.set_lease_expiry_us(queue.now_us + queue.rules.lease_us);
+  TESSERA_RETURN_IF_ERROR(queue.tx.putLeasedTask(task, task.fencing_token()));
+  if (auto worker = queue.tx.getWorker(request.worker_id()); worker.ok()) {
+    worker->set_last_seen_us(queue.now_us);
+    worker->set_state(stateOf(*worker, queue.now_us));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putWorker(*worker));
   }
   if (carriesProgress(task, request)) {
-    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(queue, task.id()));
     for (v1::Action& action : actions) {
-      TESSERA_RETURN_IF_ERROR(step.workflow.taskProgressed(step, action, request.progress()));
+      TESSERA_RETURN_IF_ERROR(queue.workflow.taskProgressed(queue, action, request.progress()));
     }
   }
   return absl::OkStatus();
@@ -230,21 +230,21 @@ bool isLocal(const std::string& prefix, const std::string& worker_id) {
 }
 
 /// Returns all tasks of the worker to the queue, as lost with it.
-absl::Status loseLeases(Step& step, const std::string& worker_id, const std::string& why) {
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, step.tx.leasedTasks());
+absl::Status loseLeases(QueueTransaction& queue, const std::string& worker_id, const std::string& why) {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> tasks, queue.tx.leasedTasks());
   for (const v1::Task& task : tasks) {
     if (task.worker_id() != worker_id) {
       continue;
     }
     // The failure of a previous task may have cancelled this one.
-    TESSERA_ASSIGN_OR_RETURN(v1::Task now, step.tx.getTask(task.id()));
+    TESSERA_ASSIGN_OR_RETURN(v1::Task now, queue.tx.getTask(task.id()));
     if (now.state() != v1::Task::LEASED) {
       continue;
     }
     v1::Failure failure;
     failure.set_reason(v1::Failure::LEASE_LOST);
     failure.set_message(why);
-    TESSERA_RETURN_IF_ERROR(attemptFailed(step, std::move(now), std::move(failure), {}));
+    TESSERA_RETURN_IF_ERROR(attemptFailed(queue, std::move(now), std::move(failure), {}));
   }
   return absl::OkStatus();
 }
@@ -259,9 +259,9 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
                                                       rules_.compiler_version, "; install the same release on both"));
   }
   TESSERA_RETURN_IF_ERROR(checkSandbox(rules_.required_sandbox, request));
-  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(transact([&](QueueTransaction& queue) -> absl::Status {
     v1::Worker worker;
-    auto known = step.tx.getWorker(request.worker_id());
+    auto known = queue.tx.getWorker(request.worker_id());
     if (known.ok()) {
       const bool another = known->owner() != owner && !known->owner().empty();
       if (another && known->state() != v1::Worker::LOST) {
@@ -271,8 +271,8 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
       const bool same_process = known->pid() == request.pid() && known->host().hostname() == request.host().hostname();
       if (!same_process) {
         TESSERA_RETURN_IF_ERROR(
-            loseLeases(step, request.worker_id(), absl::StrCat("worker ", request.worker_id(), " restarted")));
-        TESSERA_ASSIGN_OR_RETURN(known, step.tx.getWorker(request.worker_id()));
+            loseLeases(queue, request.worker_id(), absl::StrCat("worker ", request.worker_id(), " restarted")));
+        TESSERA_ASSIGN_OR_RETURN(known, queue.tx.getWorker(request.worker_id()));
       }
       worker = *std::move(known);
     } else if (!absl::IsNotFound(known.status())) {
@@ -287,13 +287,13 @@ absl::StatusOr<v1::RegisterWorkerResponse> Scheduler::registerWorker(const v1::R
     worker.set_measuring_cores(request.measuring_cores());
     *worker.mutable_sandbox() = request.sandbox();
     worker.set_pid(request.pid());
-    worker.set_last_seen_us(step.now_us);
+    worker.set_last_seen_us(queue.now_us);
     // The cause may have been fixed, so the worker gets one task to prove it.
     worker.set_suspended_until_us(0);
     recordSelfCheck(worker, "");
-    worker.set_state(stateOf(worker, step.now_us));
-    step.effects.tasks_ready += worker.slots();
-    return step.tx.putWorker(worker);
+    worker.set_state(stateOf(worker, queue.now_us));
+    queue.effects.tasks_ready += worker.slots();
+    return queue.tx.putWorker(worker);
   }));
   {
     // Tasks that it can run now have had a worker, even if it leaves at once: their NO_WORKER timeout starts again.
@@ -335,25 +335,25 @@ absl::StatusOr<v1::LeaseTaskResponse> Scheduler::leaseTask(const std::string& wo
   if (!worth_a_try) {
     return response;
   }
-  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(transact([&](QueueTransaction& queue) -> absl::Status {
     response.Clear();
-    TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, registeredWorker(step.tx, worker_id, owner, rules_));
-    worker.set_last_seen_us(step.now_us);
+    TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, registeredWorker(queue.tx, worker_id, owner, rules_));
+    worker.set_last_seen_us(queue.now_us);
     recordSelfCheck(worker, trouble);
-    worker.set_state(stateOf(worker, step.now_us));
+    worker.set_state(stateOf(worker, queue.now_us));
     response.set_draining(worker.state() == v1::Worker::DRAINING || draining_);
-    if (!response.draining() && mayLease(worker, rules_, step.now_us)) {
-      HostCores cores(step.tx, worker, step.now_us);
+    if (!response.draining() && mayLease(worker, rules_, queue.now_us)) {
+      HostCores cores(queue.tx, worker, queue.now_us);
       // Query again: between read and transaction another worker may have taken the task.
-      auto task = step.tx.claimReadyTask(tasksFor(step.tx, worker, cores, rules_, step.now_us));
+      auto task = queue.tx.claimReadyTask(tasksFor(queue.tx, worker, cores, rules_, queue.now_us));
       if (task.ok()) {
-        TESSERA_RETURN_IF_ERROR(grant(step, *std::move(task), worker, cores, *response.mutable_lease()));
+        TESSERA_RETURN_IF_ERROR(grant(queue, *std::move(task), worker, cores, *response.mutable_lease()));
       } else if (!absl::IsNotFound(task.status())) {
         return task.status();
       }
     }
-    worker.set_state(stateOf(worker, step.now_us));
-    return step.tx.putWorker(worker);
+    worker.set_state(stateOf(worker, queue.now_us));
+    return queue.tx.putWorker(worker);
   }));
   return response;
 }
@@ -381,10 +381,10 @@ absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRe
     return absl::OkStatus();
   }));
   if (must_write) {
-    TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
-      auto task = step.tx.getTask(request.task_id());
+    TESSERA_RETURN_IF_ERROR(transact([&](QueueTransaction& queue) -> absl::Status {
+      auto task = queue.tx.getTask(request.task_id());
       response.set_verdict(verdictFor(task, request));
-      return response.verdict() == v1::HeartbeatResponse::GO_ON ? prolong(step, request, *std::move(task))
+      return response.verdict() == v1::HeartbeatResponse::GO_ON ? prolong(queue, request, *std::move(task))
                                                                 : absl::OkStatus();
     }));
   }
@@ -393,13 +393,13 @@ absl::StatusOr<v1::HeartbeatResponse> Scheduler::heartbeat(const v1::HeartbeatRe
 
 absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, bool drain) {
   v1::Worker worker;
-  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
-    TESSERA_ASSIGN_OR_RETURN(worker, step.tx.getWorker(worker_id));
+  TESSERA_RETURN_IF_ERROR(transact([&](QueueTransaction& queue) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(worker, queue.tx.getWorker(worker_id));
     if (drain || worker.state() == v1::Worker::DRAINING) {
       worker.set_state(drain ? v1::Worker::DRAINING : v1::Worker::IDLE);
-      worker.set_state(stateOf(worker, step.now_us));
-      TESSERA_RETURN_IF_ERROR(step.tx.putWorker(worker));
-      step.effects.tasks_ready += worker.slots();  // wakes a waiting worker, which polls again
+      worker.set_state(stateOf(worker, queue.now_us));
+      TESSERA_RETURN_IF_ERROR(queue.tx.putWorker(worker));
+      queue.effects.tasks_ready += worker.slots();  // wakes a waiting worker, which polls again
     }
     return absl::OkStatus();
   }));
@@ -407,41 +407,41 @@ absl::StatusOr<v1::Worker> Scheduler::drainWorker(const std::string& worker_id, 
 }
 
 absl::Status Scheduler::workerGone(const std::string& worker_id) {
-  return transact([&](Step& step) -> absl::Status {
-    TESSERA_RETURN_IF_ERROR(loseLeases(step, worker_id, absl::StrCat("worker ", worker_id, " ended")));
-    auto worker = step.tx.getWorker(worker_id);
+  return transact([&](QueueTransaction& queue) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(loseLeases(queue, worker_id, absl::StrCat("worker ", worker_id, " ended")));
+    auto worker = queue.tx.getWorker(worker_id);
     if (!worker.ok()) {
       return absl::IsNotFound(worker.status()) ? absl::OkStatus() : worker.status();
     }
     if (worker->state() != v1::Worker::DRAINING) {
       worker->set_state(v1::Worker::LOST);
     }
-    return step.tx.putWorker(*worker);
+    return queue.tx.putWorker(*worker);
   });
 }
 
 absl::Status Scheduler::recover(const std::string& local_prefix, bool others_serve) {
-  return transact([&](Step& step) -> absl::Status {
+  return transact([&](QueueTransaction& queue) -> absl::Status {
     if (!others_serve) {
-      TESSERA_RETURN_IF_ERROR(resetWorkerTimes(step));
+      TESSERA_RETURN_IF_ERROR(resetWorkerTimes(queue));
     }
-    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.leasedTasks());
+    TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, queue.tx.leasedTasks());
     for (v1::Task& task : tasks) {
       if (isLocal(local_prefix, task.worker_id())) {
         // Ended with the server: counts neither as a crash nor as a loss.
         v1::Failure failure;
         failure.set_reason(v1::Failure::LEASE_LOST);
         failure.set_message("the server restarted, and its local workers with it");
-        TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
-        TESSERA_RETURN_IF_ERROR(requeueTask(step, task));
+        TESSERA_RETURN_IF_ERROR(announceAttempt(queue, task, &failure));
+        TESSERA_RETURN_IF_ERROR(requeueTask(queue, task));
       } else if (!others_serve) {
         // The clock may have been set while the server was down, so neither lease nor run time is measured across it.
-        task.set_lease_expiry_us(step.now_us + step.rules.lease_us);
-        task.set_start_time_us(step.now_us);
+        task.set_lease_expiry_us(queue.now_us + queue.rules.lease_us);
+        task.set_start_time_us(queue.now_us);
         if (task.run_start_us() > 0) {
-          task.set_run_start_us(step.now_us);
+          task.set_run_start_us(queue.now_us);
         }
-        TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
+        TESSERA_RETURN_IF_ERROR(queue.tx.putTask(task));
       }
     }
     return absl::OkStatus();

@@ -42,10 +42,10 @@ absl::Status putEnclosed(storage::BlobStore& blobs, const std::vector<v1::Output
 
 /// Size of an output blob. A blob that came within the report has no row yet, so the blob store is asked; its bytes are
 /// durable or part of this transaction, which also keeps a collection from deleting them in between.
-absl::StatusOr<int64_t> sizeOfOutput(Step& step, const std::string& sha256) {
-  auto size = step.tx.blobSize(sha256);
+absl::StatusOr<int64_t> sizeOfOutput(QueueTransaction& queue, const std::string& sha256) {
+  auto size = queue.tx.blobSize(sha256);
   if (absl::IsNotFound(size.status())) {
-    size = step.blobs.size(sha256);
+    size = queue.blobs.size(sha256);
   }
   if (absl::IsNotFound(size.status())) {
     return absl::FailedPreconditionError(
@@ -55,7 +55,7 @@ absl::StatusOr<int64_t> sizeOfOutput(Step& step, const std::string& sha256) {
 }
 
 /// Checks that every blob in the result is stored with the stated size, and makes the project their holder.
-absl::Status requireOutputs(Step& step, const std::string& project, const v1::TaskResult& result) {
+absl::Status requireOutputs(QueueTransaction& queue, const std::string& project, const v1::TaskResult& result) {
   std::vector<v1::Digest> digests;
   for (const v1::OutputFile& file : result.files()) {
     digests.push_back(file.digest());
@@ -66,65 +66,65 @@ absl::Status requireOutputs(Step& step, const std::string& project, const v1::Ta
     }
   }
   for (const v1::Digest& digest : digests) {
-    TESSERA_RETURN_IF_ERROR(touch(step.tx, storage::Kind::kBlob, digest.sha256(), step.now_us));
-    TESSERA_ASSIGN_OR_RETURN(const int64_t size, sizeOfOutput(step, digest.sha256()));
+    TESSERA_RETURN_IF_ERROR(touch(queue.tx, storage::Kind::kBlob, digest.sha256(), queue.now_us));
+    TESSERA_ASSIGN_OR_RETURN(const int64_t size, sizeOfOutput(queue, digest.sha256()));
     if (size != digest.size_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat("output blob ", digest.sha256(), " has ", size, " bytes, not ",
                                                      digest.size_bytes(), " as the result says"));
     }
-    TESSERA_RETURN_IF_ERROR(step.tx.putBlob(digest, project, step.now_us));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putBlob(digest, project, queue.now_us));
   }
   return absl::OkStatus();
 }
 
 /// Call it for a task that succeeded after crashes on other workers: counts each crash as a fault of its worker.
-absl::Status blameCrashes(Step& step, const v1::Task& task) {
+absl::Status blameCrashes(QueueTransaction& queue, const v1::Task& task) {
   for (const std::string& id : task.crashed_on()) {
     if (id != task.worker_id()) {
       TESSERA_RETURN_IF_ERROR(recordFault(
-          step, id, absl::StrCat("task ", task.id(), " crashed there; ", task.worker_id(), " could do it")));
+          queue, id, absl::StrCat("task ", task.id(), " crashed there; ", task.worker_id(), " could do it")));
     }
   }
   return absl::OkStatus();
 }
 
 /// Ends the task as DONE and continues its actions. One transaction, so that a result takes effect exactly once.
-absl::Status attemptSucceeded(Step& step, v1::Task task, const v1::TaskResult& result) {
-  TESSERA_RETURN_IF_ERROR(requireOutputs(step, projectOf(task), result));
-  TESSERA_RETURN_IF_ERROR(blameCrashes(step, task));
-  TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, nullptr));
-  TESSERA_RETURN_IF_ERROR(detachWorker(step, task));
+absl::Status attemptSucceeded(QueueTransaction& queue, v1::Task task, const v1::TaskResult& result) {
+  TESSERA_RETURN_IF_ERROR(requireOutputs(queue, projectOf(task), result));
+  TESSERA_RETURN_IF_ERROR(blameCrashes(queue, task));
+  TESSERA_RETURN_IF_ERROR(announceAttempt(queue, task, nullptr));
+  TESSERA_RETURN_IF_ERROR(detachWorker(queue, task));
   task.set_state(v1::Task::DONE);
-  task.set_end_time_us(step.now_us);
+  task.set_end_time_us(queue.now_us);
   task.set_lease_expiry_us(0);
   task.clear_failure();
   *task.mutable_result() = result;
   // Fails if another server on this store has granted a newer lease.
-  TESSERA_RETURN_IF_ERROR(step.tx.putLeasedTask(task, task.fencing_token()));
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
-  return step.workflow.taskDone(step, task, std::move(actions));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putLeasedTask(task, task.fencing_token()));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(queue, task.id()));
+  return queue.workflow.taskDone(queue, task, std::move(actions));
 }
 
 /// Updates the worker's counters; a success clears its faults.
-absl::Status countForWorker(Step& step, const std::string& worker_id, bool failed) {
-  auto worker = step.tx.getWorker(worker_id);
+absl::Status countForWorker(QueueTransaction& queue, const std::string& worker_id, bool failed) {
+  auto worker = queue.tx.getWorker(worker_id);
   if (!worker.ok()) {
     return absl::IsNotFound(worker.status()) ? absl::OkStatus() : worker.status();
   }
-  worker->set_last_seen_us(step.now_us);
+  worker->set_last_seen_us(queue.now_us);
   if (failed) {
     worker->set_tasks_failed(worker->tasks_failed() + 1);
   } else {
     worker->set_tasks_done(worker->tasks_done() + 1);
     clearFaults(*worker);
   }
-  return step.tx.putWorker(*worker);
+  return queue.tx.putWorker(*worker);
 }
 
 /// Stores a report, unless it repeats the accepted one (OK) or its lease is no longer the newest (ABORTED).
-absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::TaskResult& result,
+absl::Status file(QueueTransaction& queue, const v1::ReportTaskRequest& request, const v1::TaskResult& result,
                   const v1::Digest& reproducer) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(request.task_id()));
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, queue.tx.getTask(request.task_id()));
   // A worker whose connection broke before the answer sends its report again.
   const std::string hash = sha256Hex(canonicalBytes(request));
   if (task.last_report_hash() == hash) {
@@ -139,9 +139,9 @@ absl::Status file(Step& step, const v1::ReportTaskRequest& request, const v1::Ta
   }
   task.set_last_report_hash(hash);
   task.set_cpu_ms(task.cpu_ms() + result.usage().cpu_ms());
-  TESSERA_RETURN_IF_ERROR(countForWorker(step, request.worker_id(), result.has_failure()));
-  return result.has_failure() ? attemptFailed(step, std::move(task), result.failure(), reproducer)
-                              : attemptSucceeded(step, std::move(task), result);
+  TESSERA_RETURN_IF_ERROR(countForWorker(queue, request.worker_id(), result.has_failure()));
+  return result.has_failure() ? attemptFailed(queue, std::move(task), result.failure(), reproducer)
+                              : attemptSucceeded(queue, std::move(task), result);
 }
 
 }  // namespace
@@ -173,9 +173,9 @@ absl::Status Scheduler::reportTask(const v1::ReportTaskRequest& sent) {
   if (result.has_failure() && wantsReproducer(result.failure().reason()) && !traits.trial) {
     reproducer = storeReproducer(task.spec());
   }
-  return transact([&](Step& step) -> absl::Status {
-    TESSERA_RETURN_IF_ERROR(putEnclosed(step.blobs, enclosed));
-    return file(step, request, result, reproducer);
+  return transact([&](QueueTransaction& queue) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(putEnclosed(queue.blobs, enclosed));
+    return file(queue, request, result, reproducer);
   });
 }
 

@@ -23,36 +23,37 @@ Scheduler::Scheduler(storage::Store& store, storage::BlobStore& blobs, Clock& cl
         notifier_.publishJobs(notice.changed_jobs);
       })) {}
 
-absl::Status Scheduler::transact(const std::function<absl::Status(Step&)>& body) {
+absl::Status Scheduler::transact(const std::function<absl::Status(QueueTransaction&)>& body) {
   Effects effects;
-  const absl::Status status = store_.transact([&](storage::Transaction& tx) { return runStep(tx, body, effects); });
+  const absl::Status status =
+      store_.transact([&](storage::Transaction& tx) { return runInTransaction(tx, body, effects); });
   if (status.ok()) {
     becameDurable(effects);
   }
   return status;
 }
 
-void Scheduler::transactAsync(std::function<absl::Status(Step&)> body, Executor& executor,
+void Scheduler::transactAsync(std::function<absl::Status(QueueTransaction&)> body, Executor& executor,
                               std::function<void(const absl::Status&)> done) {
   const auto effects = std::make_shared<Effects>();
   executor.expect();
-  store_.transactAsync(
-      [this, effects, body = std::move(body)](storage::Transaction& tx) { return runStep(tx, body, *effects); },
-      [this, effects, &executor, done = std::move(done)](const absl::Status& status) {
-        executor.postExpected([this, effects, done, status] {
-          if (status.ok()) {
-            becameDurable(*effects);
-          }
-          done(status);
-        });
-      });
+  store_.transactAsync([this, effects, body = std::move(body)](
+                           storage::Transaction& tx) { return runInTransaction(tx, body, *effects); },
+                       [this, effects, &executor, done = std::move(done)](const absl::Status& status) {
+                         executor.postExpected([this, effects, done, status] {
+                           if (status.ok()) {
+                             becameDurable(*effects);
+                           }
+                           done(status);
+                         });
+                       });
 }
 
-absl::Status Scheduler::runStep(storage::Transaction& tx, const std::function<absl::Status(Step&)>& body,
-                                Effects& effects) {
+absl::Status Scheduler::runInTransaction(storage::Transaction& tx,
+                                         const std::function<absl::Status(QueueTransaction&)>& body, Effects& effects) {
   effects = Effects();  // the store may run a body again
-  Step step{tx, blobs_, rules_, ids_, clock_.nowMicros(), effects, workflow_};
-  absl::Status done = body(step);
+  QueueTransaction queue{tx, blobs_, rules_, ids_, clock_.nowMicros(), effects, workflow_};
+  absl::Status done = body(queue);
   tx.notify({effects.tasks_ready, std::move(effects.changed_jobs)});
   return done;
 }

@@ -15,8 +15,8 @@
 #include "server/clock.h"
 #include "server/executor.h"
 #include "server/queue/notifier.h"
+#include "server/queue/queue_transaction.h"
 #include "server/queue/rules.h"
-#include "server/queue/step.h"
 #include "server/queue/workflow.h"
 #include "storage/blob_store.h"
 #include "storage/store.h"
@@ -101,19 +101,20 @@ class Scheduler {
   void setObserver(Observer* observer) { observer_ = observer; }
 
   /// Runs `body` as one transaction and publishes its effects after the commit.
-  absl::Status transact(const std::function<absl::Status(Step&)>& body);
+  absl::Status transact(const std::function<absl::Status(QueueTransaction&)>& body);
 
   Notifier& notifier() { return notifier_; }
   const Rules& rules() const { return rules_; }
 
  private:
   /// Asynchronous transact(): continues after the commit on `executor`, with `done` last.
-  void transactAsync(std::function<absl::Status(Step&)> body, Executor& executor,
+  void transactAsync(std::function<absl::Status(QueueTransaction&)> body, Executor& executor,
                      std::function<void(const absl::Status&)> done);
-  absl::Status runStep(storage::Transaction& tx, const std::function<absl::Status(Step&)>& body, Effects& effects);
+  absl::Status runInTransaction(storage::Transaction& tx, const std::function<absl::Status(QueueTransaction&)>& body,
+                                Effects& effects);
   void becameDurable(const Effects& effects);
   absl::Status findStranded(storage::Reader& reader, int64_t now_us, std::vector<std::string>& ids);
-  absl::Status endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&));
+  absl::Status endAll(const std::vector<std::string>& ids, absl::Status (*end)(QueueTransaction&, const std::string&));
   /// Stores the task's specification, by which it can be run again. Empty digest if that fails.
   v1::Digest storeReproducer(const v1::TaskSpec& spec);
 

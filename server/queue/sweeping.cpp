@@ -35,30 +35,30 @@ bool silent(const v1::Worker& worker, const Rules& rules, int64_t now_us) {
 }
 
 /// Each end checks its condition again, since the row may have changed since the sweep read it.
-absl::Status endOverdueTask(Step& step, const std::string& id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(id));
+absl::Status endOverdueTask(QueueTransaction& queue, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, queue.tx.getTask(id));
   if (task.state() != v1::Task::LEASED) {
     return absl::OkStatus();
   }
   v1::Failure failure;
-  if (ranTooLong(task, step.rules, step.now_us)) {
+  if (ranTooLong(task, queue.rules, queue.now_us)) {
     failure.set_reason(v1::Failure::RUN_DEADLINE_EXCEEDED);
     failure.set_message(absl::StrCat("the ", phaseOf(task.spec().kind()), " step ran longer than ",
                                      task.spec().run_timeout_us() / 1000, " ms"));
     failure.set_fix("raise run_timeout_us");
-  } else if (leaseLost(task, step.now_us)) {
+  } else if (leaseLost(task, queue.now_us)) {
     failure.set_reason(v1::Failure::LEASE_LOST);
     failure.set_message(
-        absl::StrCat("worker ", task.worker_id(), " sent no heartbeat for ", step.rules.lease_us / 1000, " ms"));
+        absl::StrCat("worker ", task.worker_id(), " sent no heartbeat for ", queue.rules.lease_us / 1000, " ms"));
   } else {
     return absl::OkStatus();
   }
-  return attemptFailed(step, std::move(task), std::move(failure), {});
+  return attemptFailed(queue, std::move(task), std::move(failure), {});
 }
 
-absl::Status endUnstartedJob(Step& step, const std::string& id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Job job, step.tx.getJob(id));
-  if (job.state() != v1::Job::QUEUED || job.queue_deadline_us() == 0 || job.queue_deadline_us() > step.now_us) {
+absl::Status endUnstartedJob(QueueTransaction& queue, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Job job, queue.tx.getJob(id));
+  if (job.state() != v1::Job::QUEUED || job.queue_deadline_us() == 0 || job.queue_deadline_us() > queue.now_us) {
     return absl::OkStatus();
   }
   v1::Failure failure;
@@ -66,39 +66,39 @@ absl::Status endUnstartedJob(Step& step, const std::string& id) {
   failure.set_message(
       absl::StrCat("waited longer than ", (job.queue_deadline_us() - job.create_time_us()) / 1000, " ms for a worker"));
   failure.set_fix("raise queue_timeout_us, or add workers");
-  TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::FAILED, &failure));
-  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(id));
-  return cancelActionIfUnwanted(step, action_id);
+  TESSERA_RETURN_IF_ERROR(changeState(queue, std::move(job), v1::Job::FAILED, &failure));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, queue.tx.getActionOfJob(id));
+  return cancelActionIfUnwanted(queue, action_id);
 }
 
 /// Ends a job at its deadline, with a partial result if there is one.
-absl::Status endLateJob(Step& step, const std::string& id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Job job, step.tx.getJob(id));
-  if (isTerminal(job.state()) || job.deadline_us() == 0 || job.deadline_us() > step.now_us) {
+absl::Status endLateJob(QueueTransaction& queue, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Job job, queue.tx.getJob(id));
+  if (isTerminal(job.state()) || job.deadline_us() == 0 || job.deadline_us() > queue.now_us) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(id));
+  TESSERA_ASSIGN_OR_RETURN(const std::string action_id, queue.tx.getActionOfJob(id));
   TESSERA_ASSIGN_OR_RETURN(const bool is_result,
-                           step.workflow.takePartialResult(step, action_id, v1::Failure::JOB_DEADLINE_EXCEEDED, job));
+                           queue.workflow.takePartialResult(queue, action_id, v1::Failure::JOB_DEADLINE_EXCEEDED, job));
   if (is_result) {
-    TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::SUCCEEDED, nullptr));
-    return cancelActionIfUnwanted(step, action_id);
+    TESSERA_RETURN_IF_ERROR(changeState(queue, std::move(job), v1::Job::SUCCEEDED, nullptr));
+    return cancelActionIfUnwanted(queue, action_id);
   }
   v1::Failure failure;
   failure.set_reason(v1::Failure::JOB_DEADLINE_EXCEEDED);
   failure.set_message(absl::StrCat("did not end within ", (job.deadline_us() - job.create_time_us()) / 1000,
                                    " ms, waiting and running"));
   failure.set_fix("raise total_timeout_us, or add workers");
-  TESSERA_RETURN_IF_ERROR(changeState(step, std::move(job), v1::Job::FAILED, &failure));
-  return cancelActionIfUnwanted(step, action_id);
+  TESSERA_RETURN_IF_ERROR(changeState(queue, std::move(job), v1::Job::FAILED, &failure));
+  return cancelActionIfUnwanted(queue, action_id);
 }
 
-absl::Status endStrandedTask(Step& step, const std::string& id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Task task, step.tx.getTask(id));
+absl::Status endStrandedTask(QueueTransaction& queue, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Task task, queue.tx.getTask(id));
   if (task.state() != v1::Task::READY) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool wanted, anyWorkerCanRun(step.tx, task));
+  TESSERA_ASSIGN_OR_RETURN(const bool wanted, anyWorkerCanRun(queue.tx, task));
   if (wanted) {
     return absl::OkStatus();
   }
@@ -106,23 +106,23 @@ absl::Status endStrandedTask(Step& step, const std::string& id) {
   failure.set_reason(v1::Failure::NO_WORKER);
   const std::string kind = v1::TaskKind_Name(task.spec().kind());
   failure.set_message(
-      absl::StrCat("no live worker could run this ", kind, " task for ", step.rules.no_worker_us / 1'000'000, " s"));
+      absl::StrCat("no live worker could run this ", kind, " task for ", queue.rules.no_worker_us / 1'000'000, " s"));
   failure.set_accepted(traitsOf(task.spec()).timed_threads > 0
                            ? "a worker whose processor can run the artifact and that reserves cores for measurements "
                              "(--measuring-cores)"
                        : task.has_needs() ? "a worker whose processor can run the artifact"
                                           : absl::StrCat("a worker that accepts ", kind, " tasks"));
   failure.set_fix("`tessera workers` lists the workers; start one with `tessera-worker --server`");
-  return failTask(step, std::move(task), failure);
+  return failTask(queue, std::move(task), failure);
 }
 
-absl::Status loseWorker(Step& step, const std::string& id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, step.tx.getWorker(id));
-  if (!silent(worker, step.rules, step.now_us)) {
+absl::Status loseWorker(QueueTransaction& queue, const std::string& id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Worker worker, queue.tx.getWorker(id));
+  if (!silent(worker, queue.rules, queue.now_us)) {
     return absl::OkStatus();
   }
   worker.set_state(v1::Worker::LOST);
-  return step.tx.putWorker(worker);
+  return queue.tx.putWorker(worker);
 }
 
 absl::Status silentWorkers(storage::Reader& reader, const Rules& rules, int64_t now_us, std::vector<std::string>& ids) {
@@ -192,14 +192,15 @@ absl::Status Scheduler::sweep() {
   last_sweep_us_ = now_us;
 
   struct Overdue {
-    absl::Status (*end)(Step&, const std::string&);
+    absl::Status (*end)(QueueTransaction&, const std::string&);
     std::vector<std::string> ids;
   };
   Overdue tasks{&endOverdueTask, {}};
   Overdue unstarted{&endUnstartedJob, {}};
   Overdue late{&endLateJob, {}};
   Overdue stranded{&endStrandedTask, {}};
-  Overdue limited{[](Step& step, const std::string& id) { return step.workflow.endOverdue(step, id); }, {}};
+  Overdue limited{[](QueueTransaction& queue, const std::string& id) { return queue.workflow.endOverdue(queue, id); },
+                  {}};
   Overdue workers{&loseWorker, {}};
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Task> leased, reader.leasedTasks());
@@ -229,10 +230,11 @@ absl::Status Scheduler::sweep() {
 
 /// Ends these in one transaction. If that fails, ends each in a transaction of its own, so that one faulty row does not
 /// block the others.
-absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status (*end)(Step&, const std::string&)) {
-  absl::Status together = transact([&](Step& step) -> absl::Status {
+absl::Status Scheduler::endAll(const std::vector<std::string>& ids,
+                               absl::Status (*end)(QueueTransaction&, const std::string&)) {
+  absl::Status together = transact([&](QueueTransaction& queue) -> absl::Status {
     for (const std::string& id : ids) {
-      TESSERA_RETURN_IF_ERROR(end(step, id));
+      TESSERA_RETURN_IF_ERROR(end(queue, id));
     }
     return absl::OkStatus();
   });
@@ -241,7 +243,7 @@ absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status
   }
   absl::Status outcome;
   for (const std::string& id : ids) {
-    const absl::Status status = transact([&](Step& step) { return end(step, id); });
+    const absl::Status status = transact([&](QueueTransaction& queue) { return end(queue, id); });
     if (!status.ok()) {
       outcome.Update(absl::Status(status.code(), absl::StrCat(id, ": ", status.message())));
     }
@@ -251,19 +253,19 @@ absl::Status Scheduler::endAll(const std::vector<std::string>& ids, absl::Status
 
 absl::StatusOr<v1::Job> Scheduler::cancelJob(const std::string& job_id) {
   v1::Job job;
-  TESSERA_RETURN_IF_ERROR(transact([&](Step& step) -> absl::Status {
-    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job_id));
+  TESSERA_RETURN_IF_ERROR(transact([&](QueueTransaction& queue) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(job, queue.tx.getJob(job_id));
     if (isTerminal(job.state())) {
       return absl::OkStatus();
     }
     v1::Failure failure;
     failure.set_reason(v1::Failure::CANCELLED);
     failure.set_message("cancelled on request");
-    TESSERA_ASSIGN_OR_RETURN(const std::string action_id, step.tx.getActionOfJob(job_id));
-    TESSERA_RETURN_IF_ERROR(step.workflow.takePartialResult(step, action_id, v1::Failure::CANCELLED, job).status());
-    TESSERA_RETURN_IF_ERROR(changeState(step, job, v1::Job::CANCELLED, &failure));
-    TESSERA_RETURN_IF_ERROR(cancelActionIfUnwanted(step, action_id));
-    TESSERA_ASSIGN_OR_RETURN(job, step.tx.getJob(job_id));
+    TESSERA_ASSIGN_OR_RETURN(const std::string action_id, queue.tx.getActionOfJob(job_id));
+    TESSERA_RETURN_IF_ERROR(queue.workflow.takePartialResult(queue, action_id, v1::Failure::CANCELLED, job).status());
+    TESSERA_RETURN_IF_ERROR(changeState(queue, job, v1::Job::CANCELLED, &failure));
+    TESSERA_RETURN_IF_ERROR(cancelActionIfUnwanted(queue, action_id));
+    TESSERA_ASSIGN_OR_RETURN(job, queue.tx.getJob(job_id));
     return absl::OkStatus();
   }));
   return job;

@@ -23,15 +23,15 @@ namespace {
 constexpr int kWaitersOfHost = 16;  // waiting workers to wake when a host is free again
 
 /// LEASED or READY -> `state`; removes the task from its worker.
-absl::Status endLease(Step& step, v1::Task& task, v1::Task::State state) {
+absl::Status endLease(QueueTransaction& queue, v1::Task& task, v1::Task::State state) {
   const bool leased = task.state() == v1::Task::LEASED;
   if (leased) {
-    TESSERA_RETURN_IF_ERROR(detachWorker(step, task));
+    TESSERA_RETURN_IF_ERROR(detachWorker(queue, task));
     task.set_lease_expiry_us(0);
   }
   task.set_state(state);
-  task.set_end_time_us(step.now_us);
-  return leased ? step.tx.putLeasedTask(task, task.fencing_token()) : step.tx.putTask(task);
+  task.set_end_time_us(queue.now_us);
+  return leased ? queue.tx.putLeasedTask(task, task.fencing_token()) : queue.tx.putTask(task);
 }
 
 /// Failure of a task that crashed too often.
@@ -112,7 +112,7 @@ void addOnce(google::protobuf::RepeatedPtrField<std::string>& names, const std::
 }
 
 /// Notes the worker on which the attempt failed, so that the next one runs elsewhere if possible.
-absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
+absl::Status blame(QueueTransaction& queue, v1::Task& task, const v1::Failure& failure) {
   const FailureClass& entry = classOf(failure.reason());
   if (entry.elsewhere) {
     addOnce(*task.mutable_avoid(), task.worker_id());
@@ -120,17 +120,17 @@ absl::Status blame(Step& step, v1::Task& task, const v1::Failure& failure) {
   if (failure.reason() == v1::Failure::CRASHED) {
     addOnce(*task.mutable_crashed_on(), task.worker_id());
   }
-  return entry.fault == Fault::kWorker ? recordFault(step, task.worker_id(), failure.message()) : absl::OkStatus();
+  return entry.fault == Fault::kWorker ? recordFault(queue, task.worker_id(), failure.message()) : absl::OkStatus();
 }
 
 /// The attempt exceeded its run timeout. Fails the jobs whose own timeout it has reached; if others permit more, the
 /// task gets the longest one and true is returned.
-absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& failure) {
+absl::StatusOr<bool> extendRun(QueueTransaction& queue, v1::Task& task, const v1::Failure& failure) {
   const int64_t had = task.spec().run_timeout_us();
   int64_t longest = had;
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(queue, task.id()));
   for (const v1::Action& action : actions) {
-    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, step.tx.liveJobsOfAction(action.id()));
+    TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, queue.tx.liveJobsOfAction(action.id()));
     for (const v1::Job& job : jobs) {
       longest = std::max(longest, job.run_timeout_us());
     }
@@ -141,7 +141,7 @@ absl::StatusOr<bool> extendRun(Step& step, v1::Task& task, const v1::Failure& fa
   task.mutable_spec()->set_run_timeout_us(longest);
   for (v1::Action& action : actions) {
     TESSERA_RETURN_IF_ERROR(
-        failJobs(step, action, failure, [&](const v1::Job& job) { return job.run_timeout_us() <= had; }));
+        failJobs(queue, action, failure, [&](const v1::Job& job) { return job.run_timeout_us() <= had; }));
   }
   return true;
 }
@@ -152,51 +152,52 @@ std::string phaseOf(v1::TaskKind kind) { return absl::AsciiStrToLower(v1::TaskKi
 
 bool wantsReproducer(v1::Failure::Reason reason) { return classOf(reason).reproducer; }
 
-absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
-                                 const v1::CodeForm* needs) {
+absl::StatusOr<v1::Task> addTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
+                                 const std::string& key, const v1::CodeForm* needs) {
   v1::Task task;
-  task.set_id(step.ids.next("task"));
+  task.set_id(queue.ids.next("task"));
   task.set_key(key);
   task.set_state(v1::Task::READY);
   task.set_project(projectOf(action));
   spec.set_run_timeout_us(action.run_timeout_us());
   // The workers enforce both limits.
-  spec.set_memory_limit_bytes(step.rules.task_memory_bytes);
+  spec.set_memory_limit_bytes(queue.rules.task_memory_bytes);
   *task.mutable_spec() = std::move(spec);
   task.set_priority(action.priority());
   // Copies, so that the queue orders tasks without reading actions.
   task.set_ticket(action.ticket());
-  task.set_ready_time_us(step.now_us);
-  task.set_create_time_us(step.now_us);
+  task.set_ready_time_us(queue.now_us);
+  task.set_create_time_us(queue.now_us);
   if (needs != nullptr) {
     *task.mutable_needs() = *needs;
   }
-  TESSERA_RETURN_IF_ERROR(step.tx.putTask(task));
-  TESSERA_RETURN_IF_ERROR(step.tx.linkTask(action.id(), task.id()));
-  ++step.effects.tasks_ready;
+  TESSERA_RETURN_IF_ERROR(queue.tx.putTask(task));
+  TESSERA_RETURN_IF_ERROR(queue.tx.linkTask(action.id(), task.id()));
+  ++queue.effects.tasks_ready;
   return task;
 }
 
-absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
-                                        const v1::CodeForm* needs, bool& joined) {
-  auto living = step.tx.liveTaskByKey(key);
+absl::StatusOr<v1::Task> shareOrAddTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
+                                        const std::string& key, const v1::CodeForm* needs, bool& joined) {
+  auto living = queue.tx.liveTaskByKey(key);
   joined = living.ok();
   if (absl::IsNotFound(living.status())) {
-    return addTask(step, action, std::move(spec), key, needs);
+    return addTask(queue, action, std::move(spec), key, needs);
   }
   TESSERA_RETURN_IF_ERROR(living.status());
-  TESSERA_RETURN_IF_ERROR(step.tx.linkTask(action.id(), living->id()));
-  TESSERA_RETURN_IF_ERROR(raiseUrgency(step, action, *living));
+  TESSERA_RETURN_IF_ERROR(queue.tx.linkTask(action.id(), living->id()));
+  TESSERA_RETURN_IF_ERROR(raiseUrgency(queue, action, *living));
   return living;
 }
 
-absl::Status shareEqualTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const v1::CodeForm* needs) {
+absl::Status shareEqualTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
+                            const v1::CodeForm* needs) {
   const std::string key = KeyHash().add("tessera.task").add(projectOf(action)).add(canonicalBytes(spec)).finish();
   bool joined = false;
-  return shareOrAddTask(step, action, std::move(spec), key, needs, joined).status();
+  return shareOrAddTask(queue, action, std::move(spec), key, needs, joined).status();
 }
 
-absl::Status raiseUrgency(Step& step, const v1::Action& action, v1::Task task) {
+absl::Status raiseUrgency(QueueTransaction& queue, const v1::Action& action, v1::Task task) {
   if (task.state() != v1::Task::READY) {
     return absl::OkStatus();  // a running attempt keeps its limit; attemptFailed() considers the jobs' own limits
   }
@@ -210,105 +211,105 @@ absl::Status raiseUrgency(Step& step, const v1::Action& action, v1::Task task) {
   if (more_patient) {
     task.mutable_spec()->set_run_timeout_us(action.run_timeout_us());
   }
-  return more_urgent || sooner || more_patient ? step.tx.putTask(task) : absl::OkStatus();
+  return more_urgent || sooner || more_patient ? queue.tx.putTask(task) : absl::OkStatus();
 }
 
-absl::Status detachWorker(Step& step, const v1::Task& task) {
-  auto worker = step.tx.getWorker(task.worker_id());
+absl::Status detachWorker(QueueTransaction& queue, const v1::Task& task) {
+  auto worker = queue.tx.getWorker(task.worker_id());
   if (absl::IsNotFound(worker.status())) {
     return absl::OkStatus();
   }
   TESSERA_RETURN_IF_ERROR(worker.status());
   if (task.cores() != v1::CORE_USE_UNSPECIFIED) {
     // A task may be waiting for these cores; for a whole host, tasks of each of its workers.
-    step.effects.tasks_ready += task.cores() == v1::WHOLE_HOST ? kWaitersOfHost : 1;
+    queue.effects.tasks_ready += task.cores() == v1::WHOLE_HOST ? kWaitersOfHost : 1;
   }
   auto* tasks = worker->mutable_task_ids();
   tasks->erase(std::remove(tasks->begin(), tasks->end(), task.id()), tasks->end());
   if (worker->state() != v1::Worker::LOST) {
-    worker->set_state(stateOf(*worker, step.now_us));
+    worker->set_state(stateOf(*worker, queue.now_us));
   }
-  return step.tx.putWorker(*worker);
+  return queue.tx.putWorker(*worker);
 }
 
-absl::Status requeueTask(Step& step, v1::Task& task) {
-  TESSERA_RETURN_IF_ERROR(endLease(step, task, v1::Task::READY));
-  ++step.effects.tasks_ready;
+absl::Status requeueTask(QueueTransaction& queue, v1::Task& task) {
+  TESSERA_RETURN_IF_ERROR(endLease(queue, task, v1::Task::READY));
+  ++queue.effects.tasks_ready;
   return absl::OkStatus();
 }
 
-absl::Status cancelTask(Step& step, v1::Task& task) {
+absl::Status cancelTask(QueueTransaction& queue, v1::Task& task) {
   if (task.state() == v1::Task::LEASED) {
-    step.effects.seen.attempts.push_back(
-        {task.spec().kind(), v1::Failure::CANCELLED, seconds(step.now_us - task.start_time_us())});
+    queue.effects.seen.attempts.push_back(
+        {task.spec().kind(), v1::Failure::CANCELLED, seconds(queue.now_us - task.start_time_us())});
   }
-  return endLease(step, task, v1::Task::CANCELLED);
+  return endLease(queue, task, v1::Task::CANCELLED);
 }
 
-absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure) {
+absl::Status announceAttempt(QueueTransaction& queue, const v1::Task& task, const v1::Failure* failure) {
   v1::JobEvent event;
   v1::JobEvent::AttemptEnded* attempt = event.mutable_attempt();
   attempt->set_task_id(task.id());
   attempt->set_phase(phaseOf(task.spec().kind()));
   attempt->set_attempt(task.attempt());
   attempt->set_worker(task.worker_id());
-  attempt->set_wall_ms(static_cast<double>(step.now_us - task.start_time_us()) / 1000.0);
+  attempt->set_wall_ms(static_cast<double>(queue.now_us - task.start_time_us()) / 1000.0);
   if (failure != nullptr) {
     *attempt->mutable_failure() = *failure;
   }
-  step.effects.seen.attempts.push_back({task.spec().kind(),
-                                        failure != nullptr ? failure->reason() : v1::Failure::REASON_UNSPECIFIED,
-                                        seconds(step.now_us - task.start_time_us())});
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
+  queue.effects.seen.attempts.push_back({task.spec().kind(),
+                                         failure != nullptr ? failure->reason() : v1::Failure::REASON_UNSPECIFIED,
+                                         seconds(queue.now_us - task.start_time_us())});
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Action> actions, livingActionsOf(queue, task.id()));
   for (const v1::Action& action : actions) {
     for (const std::string& owner : actionsWithJobs(action)) {
       TESSERA_RETURN_IF_ERROR(
-          forLivingJobs(step, owner, [&](v1::Job& job) { return appendEvent(step, job.id(), event); }));
+          forLivingJobs(queue, owner, [&](v1::Job& job) { return appendEvent(queue, job.id(), event); }));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const v1::Digest& reproducer) {
+absl::Status attemptFailed(QueueTransaction& queue, v1::Task task, v1::Failure failure, const v1::Digest& reproducer) {
   if (failure.reason() == v1::Failure::REASON_UNSPECIFIED) {
     failure.set_reason(v1::Failure::INTERNAL);
   }
   // The previous attempt's failure tells whether a crash repeats.
   const v1::Failure before = std::exchange(*task.mutable_failure(), failure);
-  TESSERA_RETURN_IF_ERROR(announceAttempt(step, task, &failure));
-  TESSERA_RETURN_IF_ERROR(blame(step, task, failure));
+  TESSERA_RETURN_IF_ERROR(announceAttempt(queue, task, &failure));
+  TESSERA_RETURN_IF_ERROR(blame(queue, task, failure));
   if (failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
-    TESSERA_ASSIGN_OR_RETURN(const bool extended, extendRun(step, task, failure));
+    TESSERA_ASSIGN_OR_RETURN(const bool extended, extendRun(queue, task, failure));
     if (extended) {
-      return requeueTask(step, task);
+      return requeueTask(queue, task);
     }
   }
   if (failure.reason() == v1::Failure::INCOMPATIBLE_HOST && traitsOf(task.spec()).any_host) {
     // Hosts have different processors; another one may equal the one on which the work began.
-    TESSERA_ASSIGN_OR_RETURN(const bool another, anotherWorkerCanRun(step.tx, task, task.worker_id()));
+    TESSERA_ASSIGN_OR_RETURN(const bool another, anotherWorkerCanRun(queue.tx, task, task.worker_id()));
     if (another) {
       addOnce(*task.mutable_avoid(), task.worker_id());
-      return requeueTask(step, task);
+      return requeueTask(queue, task);
     }
   }
-  std::optional<v1::Failure> final = verdict(step.rules, task, before, failure);
+  std::optional<v1::Failure> final = verdict(queue.rules, task, before, failure);
   if (!final) {
-    return requeueTask(step, task);
+    return requeueTask(queue, task);
   }
   // Check the file again: a collection may have deleted an older blob of equal content.
-  if (wantsReproducer(final->reason()) && !reproducer.sha256().empty() && step.blobs.contains(reproducer.sha256())) {
-    TESSERA_RETURN_IF_ERROR(step.tx.putBlob(reproducer, projectOf(task), step.now_us));
-    TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, reproducer.sha256(), step.now_us));
+  if (wantsReproducer(final->reason()) && !reproducer.sha256().empty() && queue.blobs.contains(reproducer.sha256())) {
+    TESSERA_RETURN_IF_ERROR(queue.tx.putBlob(reproducer, projectOf(task), queue.now_us));
+    TESSERA_RETURN_IF_ERROR(queue.tx.touch(storage::Kind::kBlob, reproducer.sha256(), queue.now_us));
     *final->mutable_reproducer() = reproducer;
   }
-  return failTask(step, std::move(task), *final);
+  return failTask(queue, std::move(task), *final);
 }
 
-absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure) {
+absl::Status failTask(QueueTransaction& queue, v1::Task task, const v1::Failure& failure) {
   *task.mutable_failure() = failure;
-  TESSERA_RETURN_IF_ERROR(endLease(step, task, v1::Task::FAILED));
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(step, task.id()));
-  return step.workflow.taskFailed(step, task, failure, std::move(actions));
+  TESSERA_RETURN_IF_ERROR(endLease(queue, task, v1::Task::FAILED));
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Action> actions, livingActionsOf(queue, task.id()));
+  return queue.workflow.taskFailed(queue, task, failure, std::move(actions));
 }
 
 }  // namespace tessera::server

@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/queue/queue_transaction.h"
 #include "server/queue/secret.h"
-#include "server/queue/step.h"
 #include "tessera/v1/storage.pb.h"
 
 /// State transitions of tasks, and of the workers that hold them.
@@ -20,24 +20,24 @@ std::string phaseOf(v1::TaskKind kind);
 
 /// Stores a READY task and links it to the action. Tasks with an equal non-empty `key` can be shared (shareOrAddTask).
 /// `needs`: the code that the task's host must be able to run.
-absl::StatusOr<v1::Task> addTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
-                                 const v1::CodeForm* needs = nullptr);
+absl::StatusOr<v1::Task> addTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
+                                 const std::string& key, const v1::CodeForm* needs = nullptr);
 
 /// Links the action to the living task with this key (not empty), or to a new one. Sets `joined` to whether there was
 /// one.
-absl::StatusOr<v1::Task> shareOrAddTask(Step& step, const v1::Action& action, v1::TaskSpec spec, const std::string& key,
-                                        const v1::CodeForm* needs, bool& joined);
+absl::StatusOr<v1::Task> shareOrAddTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
+                                        const std::string& key, const v1::CodeForm* needs, bool& joined);
 
 /// Likewise, with a key over the specification: living tasks of the project with equal specifications are shared. The
 /// action must be RUNNING, since joining a task in progress does not start it.
-absl::Status shareEqualTask(Step& step, const v1::Action& action, v1::TaskSpec spec,
+absl::Status shareEqualTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
                             const v1::CodeForm* needs = nullptr);
 
 /// Raises a READY task to the action's priority, place in the fair-share order and run timeout, where these are higher.
-absl::Status raiseUrgency(Step& step, const v1::Action& action, v1::Task task);
+absl::Status raiseUrgency(QueueTransaction& queue, const v1::Action& action, v1::Task task);
 
 /// Removes the task from the row of the worker that holds it.
-absl::Status detachWorker(Step& step, const v1::Task& task);
+absl::Status detachWorker(QueueTransaction& queue, const v1::Task& task);
 
 /// Whether a heartbeat or report belongs to the task's newest lease: equal token, worker and secret.
 template <typename Request>
@@ -47,19 +47,19 @@ bool showsNewestLease(const v1::Task& task, const Request& request) {
 }
 
 /// LEASED -> READY, with its place in the queue kept.
-absl::Status requeueTask(Step& step, v1::Task& task);
-absl::Status cancelTask(Step& step, v1::Task& task);
+absl::Status requeueTask(QueueTransaction& queue, v1::Task& task);
+absl::Status cancelTask(QueueTransaction& queue, v1::Task& task);
 
 /// An attempt has failed. Retries the task as proto/messages/failure_class.h says, or fails it and every action that
 /// waits for it. `reproducer`: blob of the serialized TaskSpec, whose `inputs` name everything that the task reads; may
 /// be empty.
-absl::Status attemptFailed(Step& step, v1::Task task, v1::Failure failure, const v1::Digest& reproducer);
+absl::Status attemptFailed(QueueTransaction& queue, v1::Task task, v1::Failure failure, const v1::Digest& reproducer);
 
 /// READY or LEASED -> FAILED, and the workflow decides about the actions that wait for it.
-absl::Status failTask(Step& step, v1::Task task, const v1::Failure& failure);
+absl::Status failTask(QueueTransaction& queue, v1::Task task, const v1::Failure& failure);
 
 /// Adds an AttemptEnded event to the jobs that wait for the task. `failure` null: the attempt succeeded.
-absl::Status announceAttempt(Step& step, const v1::Task& task, const v1::Failure* failure);
+absl::Status announceAttempt(QueueTransaction& queue, const v1::Task& task, const v1::Failure* failure);
 
 /// Whether a final failure of this reason carries a reproducer.
 bool wantsReproducer(v1::Failure::Reason reason);

@@ -18,9 +18,9 @@ absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::stri
   return now_us - *before > kUseResolutionUs ? tx.touch(kind, id, now_us) : absl::OkStatus();
 }
 
-absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256) {
-  TESSERA_RETURN_IF_ERROR(touch(step.tx, storage::Kind::kBlob, sha256, step.now_us));
-  return step.tx.hasBlob(sha256);
+absl::StatusOr<bool> touchIfPresent(QueueTransaction& queue, const std::string& sha256) {
+  TESSERA_RETURN_IF_ERROR(touch(queue.tx, storage::Kind::kBlob, sha256, queue.now_us));
+  return queue.tx.hasBlob(sha256);
 }
 
 std::set<std::string> digestsIn(const google::protobuf::Message& message) {
@@ -29,24 +29,24 @@ std::set<std::string> digestsIn(const google::protobuf::Message& message) {
   return names;
 }
 
-absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& digests) {
+absl::Status touchAll(QueueTransaction& queue, const std::string& project, const std::set<std::string>& digests) {
   for (const std::string& name : digests) {
     TESSERA_ASSIGN_OR_RETURN(const std::vector<storage::Kind> stale,
-                             step.tx.usedBefore(project, name, step.now_us - kUseResolutionUs));
+                             queue.tx.usedBefore(project, name, queue.now_us - kUseResolutionUs));
     for (const storage::Kind kind : stale) {
-      TESSERA_RETURN_IF_ERROR(step.tx.touch(kind, storage::useKey(kind, project, name), step.now_us));
+      TESSERA_RETURN_IF_ERROR(queue.tx.touch(kind, storage::useKey(kind, project, name), queue.now_us));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status touchAll(Step& step, const std::string& project, const v1::Artifact& artifact) {
+absl::Status touchAll(QueueTransaction& queue, const std::string& project, const v1::Artifact& artifact) {
   const std::string key = storage::storedKey(project, artifact.id());
-  const auto before = step.tx.lastUse(storage::Kind::kArtifact, key);
-  if (before.ok() && step.now_us - *before <= kUseResolutionUs) {
+  const auto before = queue.tx.lastUse(storage::Kind::kArtifact, key);
+  if (before.ok() && queue.now_us - *before <= kUseResolutionUs) {
     return absl::OkStatus();
   }
-  return touchAll(step, project, digestsIn(artifact));
+  return touchAll(queue, project, digestsIn(artifact));
 }
 
 }  // namespace tessera::server

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "storage/store.h"
 #include "tessera/v1/artifact.pb.h"
 
@@ -24,16 +24,16 @@ inline constexpr int64_t kMinKeepUs = int64_t{3600} * 1'000'000;
 absl::Status touch(storage::Transaction& tx, storage::Kind kind, const std::string& id, int64_t now_us);
 
 /// Returns whether the blob exists, and touches it.
-absl::StatusOr<bool> touchIfPresent(Step& step, const std::string& sha256);
+absl::StatusOr<bool> touchIfPresent(QueueTransaction& queue, const std::string& sha256);
 
 /// The digests in a message, of blobs and artifacts.
 std::set<std::string> digestsIn(const google::protobuf::Message& message);
 
 /// Touches the blobs and artifacts `digests` in the project.
-absl::Status touchAll(Step& step, const std::string& project, const std::set<std::string>& digests);
+absl::Status touchAll(QueueTransaction& queue, const std::string& project, const std::set<std::string>& digests);
 
 /// Touches an artifact and everything that it refers to. Skips the latter if the artifact was touched recently: a kept
 /// artifact keeps its references.
-absl::Status touchAll(Step& step, const std::string& project, const v1::Artifact& artifact);
+absl::Status touchAll(QueueTransaction& queue, const std::string& project, const v1::Artifact& artifact);
 
 }  // namespace tessera::server

@@ -94,8 +94,8 @@ void clearFaults(v1::Worker& worker) {
   worker.set_suspended_until_us(0);
 }
 
-absl::Status recordFault(Step& step, const std::string& worker_id, const std::string& why) {
-  auto worker = step.tx.getWorker(worker_id);
+absl::Status recordFault(QueueTransaction& queue, const std::string& worker_id, const std::string& why) {
+  auto worker = queue.tx.getWorker(worker_id);
   if (absl::IsNotFound(worker.status())) {
     return absl::OkStatus();
   }
@@ -103,21 +103,21 @@ absl::Status recordFault(Step& step, const std::string& worker_id, const std::st
   worker->set_faults(worker->faults() + 1);
   worker->set_faults_in_a_row(worker->faults_in_a_row() + 1);
   worker->set_trouble(why);
-  if (worker->faults_in_a_row() >= step.rules.faults_before_suspension) {
-    worker->set_suspended_until_us(step.now_us + pauseAfter(step.rules, worker->faults_in_a_row()));
+  if (worker->faults_in_a_row() >= queue.rules.faults_before_suspension) {
+    worker->set_suspended_until_us(queue.now_us + pauseAfter(queue.rules, worker->faults_in_a_row()));
   }
   if (worker->state() != v1::Worker::LOST) {
-    worker->set_state(stateOf(*worker, step.now_us));
+    worker->set_state(stateOf(*worker, queue.now_us));
   }
-  return step.tx.putWorker(*worker);
+  return queue.tx.putWorker(*worker);
 }
 
-absl::Status resetWorkerTimes(Step& step) {
+absl::Status resetWorkerTimes(QueueTransaction& queue) {
   std::vector<v1::Worker> changed;
-  TESSERA_RETURN_IF_ERROR(forWorkers(step.tx, [&](v1::Worker worker) {
-    const int64_t pause_us = pauseAfter(step.rules, worker.faults_in_a_row());
-    const int64_t paused_until_us = std::min(worker.suspended_until_us(), step.now_us + pause_us);
-    const int64_t seen_us = std::min(worker.last_seen_us(), step.now_us);
+  TESSERA_RETURN_IF_ERROR(forWorkers(queue.tx, [&](v1::Worker worker) {
+    const int64_t pause_us = pauseAfter(queue.rules, worker.faults_in_a_row());
+    const int64_t paused_until_us = std::min(worker.suspended_until_us(), queue.now_us + pause_us);
+    const int64_t seen_us = std::min(worker.last_seen_us(), queue.now_us);
     if (paused_until_us != worker.suspended_until_us() || seen_us != worker.last_seen_us()) {
       worker.set_suspended_until_us(paused_until_us);
       worker.set_last_seen_us(seen_us);
@@ -126,7 +126,7 @@ absl::Status resetWorkerTimes(Step& step) {
     return true;
   }));
   for (const v1::Worker& worker : changed) {
-    TESSERA_RETURN_IF_ERROR(step.tx.putWorker(worker));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putWorker(worker));
   }
   return absl::OkStatus();
 }

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/storage.pb.h"
 #include "tessera/v1/worker_service.pb.h"
 
@@ -28,11 +28,11 @@ void recordSelfCheck(v1::Worker& worker, const std::string& trouble);
 void clearFaults(v1::Worker& worker);
 
 /// An attempt has failed through the worker's fault. No effect if the worker is not registered.
-absl::Status recordFault(Step& step, const std::string& worker_id, const std::string& why);
+absl::Status recordFault(QueueTransaction& queue, const std::string& worker_id, const std::string& why);
 
 /// Corrects times after a start, because the clock may have been set meanwhile: a pause lasts at most as long as a new
 /// one would, and no worker was last seen in the future.
-absl::Status resetWorkerTimes(Step& step);
+absl::Status resetWorkerTimes(QueueTransaction& queue);
 
 /// Whether the worker accepts this kind of task and its host meets the task's needs.
 bool canRun(const v1::Worker& worker, const v1::Task& task);

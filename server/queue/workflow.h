@@ -22,7 +22,7 @@
 /// implements them; server.cpp joins the two.
 namespace tessera::server {
 
-struct Step;
+struct QueueTransaction;
 
 /// The result of earlier work with the key of a new request.
 struct EarlierResult {
@@ -56,11 +56,11 @@ class Submission {
   virtual void describe(const Rules& rules, const v1::Job& job, v1::Action& action) const = 0;
 
   /// Adds the first tasks of the action. Action and job are stored.
-  virtual absl::Status begin(Step& step, v1::Action action, const v1::Job& job) const = 0;
+  virtual absl::Status begin(QueueTransaction& queue, v1::Action action, const v1::Job& job) const = 0;
 };
 
 /// Decides which task follows a finished one, and the consequences of a failed one. Stateless: all state is in the
-/// rows. Thread-safe. Functions that take a Step run within its transaction, which a store may run again.
+/// rows. Thread-safe. Functions that take a QueueTransaction run within its transaction, which a store may run again.
 class Workflow {
  public:
   virtual ~Workflow() = default;
@@ -71,11 +71,12 @@ class Workflow {
 
   /// A worker has leased the task for `actions`, which are running: completes the lease with what the task needs from
   /// their state, and reports the phase that begins.
-  virtual absl::Status taskLeased(Step& step, const v1::Task& task, const v1::Worker& worker,
+  virtual absl::Status taskLeased(QueueTransaction& queue, const v1::Task& task, const v1::Worker& worker,
                                   std::vector<v1::Action> actions, v1::Lease& lease) const = 0;
 
   /// A heartbeat carried progress for a living action.
-  virtual absl::Status taskProgressed(Step& step, v1::Action& action, const v1::Progress& progress) const = 0;
+  virtual absl::Status taskProgressed(QueueTransaction& queue, v1::Action& action,
+                                      const v1::Progress& progress) const = 0;
 
   /// Replaces a result that cannot come from this task by a failure. Runs before the transaction that stores the
   /// report. For tasks of a search (TaskTraits::search) the output files are already stored.
@@ -83,24 +84,25 @@ class Workflow {
                                    v1::TaskResult& result) const = 0;
 
   /// The task has succeeded; `actions` are the living ones that wait for it.
-  virtual absl::Status taskDone(Step& step, const v1::Task& task, std::vector<v1::Action> actions) const = 0;
+  virtual absl::Status taskDone(QueueTransaction& queue, const v1::Task& task,
+                                std::vector<v1::Action> actions) const = 0;
 
   /// The task has failed without a further attempt; `actions` likewise.
-  virtual absl::Status taskFailed(Step& step, const v1::Task& task, const v1::Failure& failure,
+  virtual absl::Status taskFailed(QueueTransaction& queue, const v1::Task& task, const v1::Failure& failure,
                                   std::vector<v1::Action> actions) const = 0;
 
   /// The action has failed or was cancelled, and is stored so: releases its claims on other actions. The queue itself
   /// cancels the action's tasks.
-  virtual absl::Status release(Step& step, const v1::Action& action) const = 0;
+  virtual absl::Status release(QueueTransaction& queue, const v1::Action& action) const = 0;
 
   /// The job ends before its work does, for `reason`: puts the results so far into it. True: they are a result, so that
   /// the job succeeds with it at its deadline.
-  virtual absl::StatusOr<bool> takePartialResult(Step& step, const std::string& action_id, v1::Failure::Reason reason,
-                                                 v1::Job& job) const = 0;
+  virtual absl::StatusOr<bool> takePartialResult(QueueTransaction& queue, const std::string& action_id,
+                                                 v1::Failure::Reason reason, v1::Job& job) const = 0;
 
   /// Actions with a time limit of their own that has passed; endOverdue() is called for each.
   virtual absl::StatusOr<std::vector<std::string>> overdue(storage::Reader& reader, int64_t now_us) const = 0;
-  virtual absl::Status endOverdue(Step& step, const std::string& action_id) const = 0;
+  virtual absl::Status endOverdue(QueueTransaction& queue, const std::string& action_id) const = 0;
 };
 
 }  // namespace tessera::server

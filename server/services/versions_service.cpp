@@ -84,9 +84,9 @@ grpc::ServerUnaryReactor* VersionsService::ChooseArtifactVersion(grpc::CallbackS
                   TESSERA_RETURN_IF_ERROR(checkText("job_id", request->job_id(), Limits::kMaxNameLength, false));
                   TESSERA_RETURN_IF_ERROR(checkRange("number", request->number(), 0, INT_MAX));
                   TESSERA_RETURN_IF_ERROR(jobs_.checkOwner(request->job_id(), caller));
-                  return scheduler_.transact([&](Step& step) -> absl::Status {
+                  return scheduler_.transact([&](QueueTransaction& queue) -> absl::Status {
                     TESSERA_ASSIGN_OR_RETURN(*response->mutable_version(),
-                                             chooseVersion(step, request->job_id(), request->number()));
+                                             chooseVersion(queue, request->job_id(), request->number()));
                     return absl::OkStatus();
                   });
                 });

@@ -181,8 +181,8 @@ v1::Worker SchedulerFixture::worker(const std::string& id) {
 
 absl::StatusOr<v1::ArtifactVersion> SchedulerFixture::choose(const std::string& job_id, int number) {
   v1::ArtifactVersion version;
-  TESSERA_RETURN_IF_ERROR(scheduler_->transact([&](Step& step) -> absl::Status {
-    TESSERA_ASSIGN_OR_RETURN(version, chooseVersion(step, job_id, number));
+  TESSERA_RETURN_IF_ERROR(scheduler_->transact([&](QueueTransaction& queue) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(version, chooseVersion(queue, job_id, number));
     return absl::OkStatus();
   }));
   return version;

@@ -35,10 +35,10 @@ absl::StatusOr<std::string> trialOf(storage::BlobStore& blobs, const v1::Digest&
 
 /// Deletes a blob's row; the file is deleted once the transaction is durable, so that a trial whose end is lost in a
 /// crash still has its inputs.
-absl::Status dropBlob(Step& step, const v1::Digest& blob) {
+absl::Status dropBlob(QueueTransaction& queue, const v1::Digest& blob) {
   if (!blob.sha256().empty()) {
-    TESSERA_RETURN_IF_ERROR(step.tx.erase(storage::Kind::kBlob, blob.sha256()));
-    step.effects.dropped_blobs.push_back(blob.sha256());
+    TESSERA_RETURN_IF_ERROR(queue.tx.erase(storage::Kind::kBlob, blob.sha256()));
+    queue.effects.dropped_blobs.push_back(blob.sha256());
   }
   return absl::OkStatus();
 }
@@ -69,37 +69,37 @@ absl::StatusOr<std::string> foreignBlob(storage::BlobStore& blobs, const v1::Tas
   return "";
 }
 
-absl::Status dropCandidate(Step& step, const v1::Candidate& candidate) {
-  TESSERA_RETURN_IF_ERROR(dropBlob(step, candidate.unit()));
-  return dropBlob(step, candidate.object());
+absl::Status dropCandidate(QueueTransaction& queue, const v1::Candidate& candidate) {
+  TESSERA_RETURN_IF_ERROR(dropBlob(queue, candidate.unit()));
+  return dropBlob(queue, candidate.object());
 }
 
-absl::Status cancelTasks(Step& step, const std::string& search_id) {
-  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, step.tx.tasksOfAction(search_id));
+absl::Status cancelTasks(QueueTransaction& queue, const std::string& search_id) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<v1::Task> tasks, queue.tx.tasksOfAction(search_id));
   for (v1::Task& task : tasks) {
     if (task.state() == v1::Task::READY || task.state() == v1::Task::LEASED) {
-      TESSERA_RETURN_IF_ERROR(cancelTask(step, task));
+      TESSERA_RETURN_IF_ERROR(cancelTask(queue, task));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status deleteSearch(Step& step, const v1::Action& search) {
-  TESSERA_RETURN_IF_ERROR(cancelTasks(step, search.id()));
+absl::Status deleteSearch(QueueTransaction& queue, const v1::Action& search) {
+  TESSERA_RETURN_IF_ERROR(cancelTasks(queue, search.id()));
   for (const v1::SearchState::Trial& trial : search.search().trials()) {
     if (isOpen(trial)) {
-      TESSERA_RETURN_IF_ERROR(dropCandidate(step, trial.candidate()));
+      TESSERA_RETURN_IF_ERROR(dropCandidate(queue, trial.candidate()));
     }
   }
-  TESSERA_RETURN_IF_ERROR(dropCandidate(step, search.search().best()));
+  TESSERA_RETURN_IF_ERROR(dropCandidate(queue, search.search().best()));
   // The blob of known trees belongs to the search, as it contains the search's name.
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, step.tx.searchLog(search.id()));
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::SearchEntry> entries, queue.tx.searchLog(search.id()));
   for (const v1::SearchEntry& entry : entries) {
     if (entry.has_known()) {
-      TESSERA_RETURN_IF_ERROR(dropBlob(step, entry.known()));
+      TESSERA_RETURN_IF_ERROR(dropBlob(queue, entry.known()));
     }
   }
-  return step.tx.erase(storage::Kind::kAction, search.id());
+  return queue.tx.erase(storage::Kind::kAction, search.id());
 }
 
 }  // namespace tessera::server

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/storage.pb.h"
 
 /// Blobs of a search's candidates, and the end of a search.
@@ -17,12 +17,12 @@ absl::StatusOr<std::string> foreignBlob(storage::BlobStore& blobs, const v1::Tas
                                         const v1::TaskResult& result);
 
 /// Deletes a candidate's blobs. foreignBlob() has checked that they belong to its trial.
-absl::Status dropCandidate(Step& step, const v1::Candidate& candidate);
+absl::Status dropCandidate(QueueTransaction& queue, const v1::Candidate& candidate);
 
 /// Cancels the unfinished tasks of the search.
-absl::Status cancelTasks(Step& step, const std::string& search_id);
+absl::Status cancelTasks(QueueTransaction& queue, const std::string& search_id);
 
 /// Deletes a search: cancels its tasks, deletes its candidates and the action.
-absl::Status deleteSearch(Step& step, const v1::Action& search);
+absl::Status deleteSearch(QueueTransaction& queue, const v1::Action& search);
 
 }  // namespace tessera::server

@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/storage.pb.h"
 
 /// Before it searches for trees, a tune action measures the open choices of the graph: those whose alternatives have
@@ -17,7 +17,7 @@ inline constexpr int kDefaultChoices = 8;
 
 /// Call it when the default has been planned. Stores the plan's open choices in the action, first those that records
 /// report as faster. Leaves out choices that this compiler's records report as not faster.
-absl::Status noteOpenChoices(Step& step, const v1::PlanTaskResult& plan, v1::Action& action);
+absl::Status noteOpenChoices(QueueTransaction& queue, const v1::PlanTaskResult& plan, v1::Action& action);
 
 /// Call it when the default has been timed. Selects the choices to try, and stores a reason for each other one. Returns
 /// whether any is selected.
@@ -25,22 +25,23 @@ bool selectChoices(v1::TuneState& tune, int64_t now_us);
 
 /// Call it when the model with the choice being tried is compiled (`action.result` is its artifact). Adds the task that
 /// measures it.
-absl::Status choiceAssembled(Step& step, v1::Action& action);
+absl::Status choiceAssembled(QueueTransaction& queue, v1::Action& action);
 
 /// State after a step: more choices remain, or all are decided and the default plan stays, or all are decided and the
 /// changed plan must be timed.
 enum class Choosing { kGoesOn, kDefaultStays, kChanged };
 
 /// Starts with the first choice, if there is one and time for it.
-absl::StatusOr<Choosing> beginChoosing(Step& step, v1::Action& action);
+absl::StatusOr<Choosing> beginChoosing(QueueTransaction& queue, v1::Action& action);
 
 /// Call it when a MEASURE task of an action that is CHOOSING or CONFIRMING_CHOICES has succeeded. Keeps or drops the
 /// choice and starts the next one.
-absl::StatusOr<Choosing> choiceMeasured(Step& step, v1::Action& action, const v1::Task& task);
+absl::StatusOr<Choosing> choiceMeasured(QueueTransaction& queue, v1::Action& action, const v1::Task& task);
 
 /// Call it when a task of the choice being tried has failed. Drops the choice with `failure` as the reason, and starts
 /// the next one.
-absl::StatusOr<Choosing> choiceFailed(Step& step, v1::Action& action, const v1::Task& task, const v1::Failure& failure);
+absl::StatusOr<Choosing> choiceFailed(QueueTransaction& queue, v1::Action& action, const v1::Task& task,
+                                      const v1::Failure& failure);
 
 /// Adds the choices that the action has kept so far to `pins`.
 void pinTaken(const v1::TuneState& tune, v1::Pins& pins);

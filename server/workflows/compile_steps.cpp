@@ -33,7 +33,7 @@ v1::Progress progressOf(const std::string& phase, int done, int total) {
 
 /// Adds the build phase: from the first start to the last end of the BUILD tasks of this compilation. A task that
 /// another action started earlier counts from this action's own start.
-absl::Status noteBuildPhase(Step& step, v1::Action& action) {
+absl::Status noteBuildPhase(QueueTransaction& queue, v1::Action& action) {
   int64_t first = 0;
   int64_t last = 0;
   double cpu_ms = 0;
@@ -42,7 +42,7 @@ absl::Status noteBuildPhase(Step& step, v1::Action& action) {
     if (build.task_id().empty()) {
       continue;
     }
-    TESSERA_ASSIGN_OR_RETURN(const v1::Task task, step.tx.getTask(build.task_id()));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Task task, queue.tx.getTask(build.task_id()));
     const int64_t start = std::max(task.first_start_us(), action.start_time_us());
     first = count == 0 ? start : std::min(first, start);
     last = std::max(last, task.end_time_us());
@@ -57,15 +57,15 @@ absl::Status noteBuildPhase(Step& step, v1::Action& action) {
 
 /// Equal compile requests share an action already. Tune jobs of one model have separate actions with equal tasks, which
 /// are shared here.
-absl::Status addOrJoin(Step& step, const v1::Action& action, v1::TaskSpec spec) {
+absl::Status addOrJoin(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec) {
   const bool may_share = action.has_tune() && action.state() == v1::Job::RUNNING;
-  return may_share ? shareEqualTask(step, action, std::move(spec))
-                   : addTask(step, action, std::move(spec), "").status();
+  return may_share ? shareEqualTask(queue, action, std::move(spec))
+                   : addTask(queue, action, std::move(spec), "").status();
 }
 
 /// Adds the ASSEMBLE task. All objects exist.
-absl::Status beginAssembly(Step& step, v1::Action& action) {
-  TESSERA_RETURN_IF_ERROR(noteBuildPhase(step, action));
+absl::Status beginAssembly(QueueTransaction& queue, v1::Action& action) {
+  TESSERA_RETURN_IF_ERROR(noteBuildPhase(queue, action));
   v1::TaskSpec spec;
   spec.set_kind(v1::ASSEMBLE);
   v1::AssembleTask* assemble = spec.mutable_assemble();
@@ -77,55 +77,57 @@ absl::Status beginAssembly(Step& step, v1::Action& action) {
     *spec.add_inputs() = action.weights();
   }
   for (const v1::Action::BuildRef& build : action.builds()) {
-    TESSERA_ASSIGN_OR_RETURN(const v1::Digest object, step.tx.getObject(build.build_key()));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Digest object, queue.tx.getObject(build.build_key()));
     *assemble->add_objects() = object;
     *spec.add_inputs() = object;
   }
-  TESSERA_RETURN_IF_ERROR(addOrJoin(step, action, std::move(spec)));
-  return showProgress(step, action, progressOf("assemble", 0, 1), false);
+  TESSERA_RETURN_IF_ERROR(addOrJoin(queue, action, std::move(spec)));
+  return showProgress(queue, action, progressOf("assemble", 0, 1), false);
 }
 
 /// Whether an object of an earlier compilation can be used: kStored, or the reason against it.
-absl::StatusOr<Lookup> findObject(Step& step, const v1::Action& action, const std::string& key) {
+absl::StatusOr<Lookup> findObject(QueueTransaction& queue, const v1::Action& action, const std::string& key) {
   if (action.skip_cache()) {
     return Lookup::kSkipped;
   }
-  auto object = step.tx.getObject(key);
+  auto object = queue.tx.getObject(key);
   if (absl::IsNotFound(object.status())) {
     return Lookup::kNew;
   }
   TESSERA_RETURN_IF_ERROR(object.status());
-  TESSERA_RETURN_IF_ERROR(touch(step.tx, storage::Kind::kObject, key, step.now_us));
-  TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(step, object->sha256()));
+  TESSERA_RETURN_IF_ERROR(touch(queue.tx, storage::Kind::kObject, key, queue.now_us));
+  TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(queue, object->sha256()));
   return whole ? Lookup::kStored : Lookup::kDamaged;
 }
 
 /// Uses the object that other projects have built of this unit, if sharing permits it and there is one.
-absl::StatusOr<bool> takeShared(Step& step, const v1::Action& action, const std::string& key, const v1::Digest& unit) {
-  TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Digest> object, reproducedObject(step, unit));
+absl::StatusOr<bool> takeShared(QueueTransaction& queue, const v1::Action& action, const std::string& key,
+                                const v1::Digest& unit) {
+  TESSERA_ASSIGN_OR_RETURN(const std::optional<v1::Digest> object, reproducedObject(queue, unit));
   if (!object) {
     return false;
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(step, object->sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(queue, object->sha256()));
   if (!whole) {
     return false;
   }
-  TESSERA_RETURN_IF_ERROR(step.tx.putBlob(*object, projectOf(action), step.now_us));
-  TESSERA_RETURN_IF_ERROR(step.tx.putObject(key, *object));
-  TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kObject, key, step.now_us));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putBlob(*object, projectOf(action), queue.now_us));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putObject(key, *object));
+  TESSERA_RETURN_IF_ERROR(queue.tx.touch(storage::Kind::kObject, key, queue.now_us));
   return true;
 }
 
 /// Finds, joins or adds the build of one unit.
-absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const v1::Digest& unit) {
-  TESSERA_ASSIGN_OR_RETURN(Lookup lookup, findObject(step, action, build.build_key()));
+absl::Status requestObject(QueueTransaction& queue, v1::Action& action, v1::Action::BuildRef build,
+                           const v1::Digest& unit) {
+  TESSERA_ASSIGN_OR_RETURN(Lookup lookup, findObject(queue, action, build.build_key()));
   // Not if the request skips the cache.
   if (lookup == Lookup::kNew || lookup == Lookup::kDamaged) {
-    TESSERA_ASSIGN_OR_RETURN(const bool shared, takeShared(step, action, build.build_key(), unit));
+    TESSERA_ASSIGN_OR_RETURN(const bool shared, takeShared(queue, action, build.build_key(), unit));
     lookup = shared ? Lookup::kShared : lookup;
   }
   if (lookup == Lookup::kStored || lookup == Lookup::kShared) {
-    step.effects.seen.answers.push_back({Cache::kObject, lookup});
+    queue.effects.seen.answers.push_back({Cache::kObject, lookup});
     action.set_builds_reused(action.builds_reused() + 1);
     action.set_builds_done(action.builds_done() + 1);
     *action.add_builds() = std::move(build);
@@ -137,17 +139,17 @@ absl::Status requestObject(Step& step, v1::Action& action, v1::Action::BuildRef 
   *spec.add_inputs() = unit;
   bool joined = false;
   TESSERA_ASSIGN_OR_RETURN(const v1::Task task,
-                           shareOrAddTask(step, action, std::move(spec), build.build_key(), nullptr, joined));
+                           shareOrAddTask(queue, action, std::move(spec), build.build_key(), nullptr, joined));
   lookup = joined ? Lookup::kInFlight : lookup;
   build.set_task_id(task.id());
-  step.effects.seen.answers.push_back({Cache::kObject, lookup});
+  queue.effects.seen.answers.push_back({Cache::kObject, lookup});
   *action.add_builds() = std::move(build);
   return absl::OkStatus();
 }
 
 /// Sets the decisions as suggestions for the action's next plan.
-absl::Status suggest(Step& step, v1::Action& action, const v1::Pins& pins) {
-  TESSERA_ASSIGN_OR_RETURN(*action.mutable_compile()->mutable_pins(), printedPins(step, action, pins));
+absl::Status suggest(QueueTransaction& queue, v1::Action& action, const v1::Pins& pins) {
+  TESSERA_ASSIGN_OR_RETURN(*action.mutable_compile()->mutable_pins(), printedPins(queue, action, pins));
   action.mutable_compile()->set_pin_use(v1::SUGGESTIONS);
   return absl::OkStatus();
 }
@@ -155,45 +157,45 @@ absl::Status suggest(Step& step, v1::Action& action, const v1::Pins& pins) {
 /// Adds decisions from records to the action, as suggestions for a further plan: first graph choices, then trees of the
 /// resulting workloads. Returns whether the action continues with the present plan. Otherwise it has started another
 /// plan, or was answered by an artifact of the same request and records.
-absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::PlanTaskResult& plan) {
+absl::StatusOr<bool> takeKnowledge(QueueTransaction& queue, v1::Action& action, const v1::PlanTaskResult& plan) {
   v1::CompileSpec& compile = *action.mutable_compile();
   const v1::Knowledge& knowledge = compile.options().knowledge();
   v1::Pins pins;
   // First plan: choices change the workloads, so trees are looked up for the plan with them.
   if (action.known_choices().empty()) {
     TESSERA_ASSIGN_OR_RETURN(const std::vector<v1::Choice> choices,
-                             knownChoices(step.tx, projectOf(action), knowledge, action.target(), plan));
+                             knownChoices(queue.tx, projectOf(action), knowledge, action.target(), plan));
     if (!choices.empty()) {
       action.mutable_known_choices()->Assign(choices.begin(), choices.end());
       *pins.mutable_choices() = action.known_choices();
-      TESSERA_RETURN_IF_ERROR(suggest(step, action, pins));
-      TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-      TESSERA_RETURN_IF_ERROR(beginCompile(step, action));
+      TESSERA_RETURN_IF_ERROR(suggest(queue, action, pins));
+      TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
+      TESSERA_RETURN_IF_ERROR(beginCompile(queue, action));
       return false;
     }
   }
-  TESSERA_ASSIGN_OR_RETURN(pins, knownTrees(step.tx, projectOf(action), knowledge, action.target(), plan));
+  TESSERA_ASSIGN_OR_RETURN(pins, knownTrees(queue.tx, projectOf(action), knowledge, action.target(), plan));
   *pins.mutable_choices() = action.known_choices();
   action.set_records_looked_up(true);
   compile.mutable_options()->clear_knowledge();
   if (!pins.workloads().empty()) {
-    TESSERA_RETURN_IF_ERROR(suggest(step, action, pins));
+    TESSERA_RETURN_IF_ERROR(suggest(queue, action, pins));
   }
   if (!action.skip_cache()) {
     // The key of the request with these suggestions instead of the instruction to look for some.
-    const std::string key = actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version);
-    auto artifact = step.tx.artifactByKey(key);
+    const std::string key = actionKey(projectOf(action), compile, action.target(), queue.rules.compiler_version);
+    auto artifact = queue.tx.artifactByKey(key);
     if (artifact.ok()) {
-      TESSERA_RETURN_IF_ERROR(
-          touch(step.tx, storage::Kind::kArtifact, storage::storedKey(projectOf(action), artifact->id()), step.now_us));
-      TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(step, artifact->blob().sha256()));
+      TESSERA_RETURN_IF_ERROR(touch(queue.tx, storage::Kind::kArtifact,
+                                    storage::storedKey(projectOf(action), artifact->id()), queue.now_us));
+      TESSERA_ASSIGN_OR_RETURN(const bool whole, touchIfPresent(queue, artifact->blob().sha256()));
       if (whole) {
         action.mutable_result()->set_artifact_id(artifact->id());
         *action.mutable_result()->mutable_artifact() = artifact->blob();
         action.mutable_result()->set_workloads(plan.units_size());
         action.mutable_result()->set_workloads_reused(plan.units_size());
         TESSERA_RETURN_IF_ERROR(
-            succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); }));
+            succeedAction(queue, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); }));
         return false;
       }
     } else if (!absl::IsNotFound(artifact.status())) {
@@ -204,13 +206,13 @@ absl::StatusOr<bool> takeKnowledge(Step& step, v1::Action& action, const v1::Pla
   if (pins.workloads().empty()) {
     return true;
   }
-  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  TESSERA_RETURN_IF_ERROR(beginCompile(step, action));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
+  TESSERA_RETURN_IF_ERROR(beginCompile(queue, action));
   return false;
 }
 
 /// Stores the artifact of an action, and continues with whatever waits for it.
-absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files,
+absl::Status publish(QueueTransaction& queue, v1::Action& action, const v1::TaskResult& files,
                      const v1::AssembleTaskResult& assembled) {
   const v1::Digest blob = fileDigest(files, assembled.artifact_file());
   const bool tunes = action.has_tune();
@@ -222,12 +224,12 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
   artifact.set_project(projectOf(action));
   artifact.set_action_key(tunes                        ? tunedKey(action)
                           : action.records_looked_up() ? actionKey(projectOf(action), action.compile(), action.target(),
-                                                                   step.rules.compiler_version)
+                                                                   queue.rules.compiler_version)
                                                        : action.key());
-  artifact.set_create_time_us(step.now_us);
-  TESSERA_RETURN_IF_ERROR(step.tx.putArtifact(artifact));
+  artifact.set_create_time_us(queue.now_us);
+  TESSERA_RETURN_IF_ERROR(queue.tx.putArtifact(artifact));
   TESSERA_RETURN_IF_ERROR(
-      step.tx.touch(storage::Kind::kArtifact, storage::storedKey(artifact.project(), artifact.id()), step.now_us));
+      queue.tx.touch(storage::Kind::kArtifact, storage::storedKey(artifact.project(), artifact.id()), queue.now_us));
   v1::CompileResult* result = action.mutable_result();
   result->set_artifact_id(artifact.id());
   *result->mutable_artifact() = blob;
@@ -235,22 +237,22 @@ absl::Status publish(Step& step, v1::Action& action, const v1::TaskResult& files
   result->set_workloads_reused(action.builds_reused());
   *action.mutable_progress() = progressOf("assemble", 1, 1);
   if (tunes) {
-    return tuneAssembled(step, action);
+    return tuneAssembled(queue, action);
   }
-  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
+  return succeedAction(queue, action, [&](v1::Job& job) { *job.mutable_compile_result() = action.result(); });
 }
 
 /// Stores the object that the planning attempt built of a unit, or that its worker had. The attempt cannot know whether
 /// the service has one already; if so, that one is kept. Either way the unit counts as reused.
-absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef build, const std::string& worker_id,
-                        const v1::Digest& object, bool known) {
-  TESSERA_ASSIGN_OR_RETURN(const Lookup lookup, findObject(step, action, build.build_key()));
-  step.effects.seen.answers.push_back({Cache::kObject, lookup});
+absl::Status takeObject(QueueTransaction& queue, v1::Action& action, v1::Action::BuildRef build,
+                        const std::string& worker_id, const v1::Digest& object, bool known) {
+  TESSERA_ASSIGN_OR_RETURN(const Lookup lookup, findObject(queue, action, build.build_key()));
+  queue.effects.seen.answers.push_back({Cache::kObject, lookup});
   if (known || lookup == Lookup::kStored) {
     action.set_builds_reused(action.builds_reused() + 1);
   }
   if (lookup != Lookup::kStored) {
-    TESSERA_RETURN_IF_ERROR(storeObject(step, worker_id, build.build_key(), build.unit(), object));
+    TESSERA_RETURN_IF_ERROR(storeObject(queue, worker_id, build.build_key(), build.unit(), object));
   }
   action.set_builds_done(action.builds_done() + 1);
   *action.add_builds() = std::move(build);
@@ -259,11 +261,11 @@ absl::Status takeObject(Step& step, v1::Action& action, v1::Action::BuildRef bui
 
 }  // namespace
 
-absl::Status storeObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
-                         const v1::Digest& object) {
-  TESSERA_RETURN_IF_ERROR(step.tx.putObject(build_key, object));
-  TESSERA_RETURN_IF_ERROR(noteReproduction(step, worker_id, unit, object));
-  return step.tx.touch(storage::Kind::kObject, build_key, step.now_us);
+absl::Status storeObject(QueueTransaction& queue, const std::string& worker_id, const std::string& build_key,
+                         const v1::Digest& unit, const v1::Digest& object) {
+  TESSERA_RETURN_IF_ERROR(queue.tx.putObject(build_key, object));
+  TESSERA_RETURN_IF_ERROR(noteReproduction(queue, worker_id, unit, object));
+  return queue.tx.touch(storage::Kind::kObject, build_key, queue.now_us);
 }
 
 v1::Digest fileDigest(const v1::TaskResult& result, const std::string& name) {
@@ -356,7 +358,7 @@ void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec) {
   }
 }
 
-absl::Status beginCompile(Step& step, const v1::Action& action) {
+absl::Status beginCompile(QueueTransaction& queue, const v1::Action& action) {
   v1::TaskSpec spec;
   spec.set_kind(v1::PLAN);
   *spec.mutable_plan()->mutable_spec() = action.compile();
@@ -365,19 +367,19 @@ absl::Status beginCompile(Step& step, const v1::Action& action) {
   const bool measures = action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING;
   spec.mutable_plan()->set_report_ambiguous_choices(measures || usesRecords(action.compile()));
   addModelInputs(action.compile(), spec);
-  return addOrJoin(step, action, std::move(spec));
+  return addOrJoin(queue, action, std::move(spec));
 }
 
-absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status planDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
   const v1::PlanTaskResult& plan = task.result().plan();
   if (usesRecords(action.compile())) {
-    TESSERA_ASSIGN_OR_RETURN(const bool goes_on, takeKnowledge(step, action, plan));
+    TESSERA_ASSIGN_OR_RETURN(const bool goes_on, takeKnowledge(queue, action, plan));
     if (!goes_on) {
       return absl::OkStatus();
     }
   }
   if (action.has_tune() && action.tune().stage() == v1::TuneState::COMPILING) {
-    TESSERA_RETURN_IF_ERROR(noteOpenChoices(step, plan, action));
+    TESSERA_RETURN_IF_ERROR(noteOpenChoices(queue, plan, action));
   }
   // One process does both, and the remaining steps of a small model; its CPU time is reported as "plan".
   const double wall_ms = millis(task.end_time_us() - task.first_start_us());
@@ -393,7 +395,7 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
   for (const auto& unit : plan.units()) {
     const v1::Digest digest = fileDigest(task.result(), unit.file());
     v1::Action::BuildRef build;
-    build.set_build_key(buildKey(projectOf(action), digest.sha256(), step.rules.compiler_version));
+    build.set_build_key(buildKey(projectOf(action), digest.sha256(), queue.rules.compiler_version));
     build.set_workload_hash(unit.workload_hash());
     build.set_summary(unit.summary());
     *build.mutable_shape() = unit.shape();
@@ -403,9 +405,9 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
       continue;
     }
     if (unit.object_file().empty()) {
-      TESSERA_RETURN_IF_ERROR(requestObject(step, action, std::move(build), digest));
+      TESSERA_RETURN_IF_ERROR(requestObject(queue, action, std::move(build), digest));
     } else {
-      TESSERA_RETURN_IF_ERROR(takeObject(step, action, std::move(build), task.worker_id(),
+      TESSERA_RETURN_IF_ERROR(takeObject(queue, action, std::move(build), task.worker_id(),
                                          fileDigest(task.result(), unit.object_file()), unit.object_known()));
     }
   }
@@ -414,20 +416,20 @@ absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task) {
     showPhase(action, "build", plan.build_ms(), 0, action.builds_size());
     showPhase(action, "assemble", plan.assemble_ms(), 0, 1);
     TESSERA_RETURN_IF_ERROR(
-        showProgress(step, action, progressOf("build", action.builds_done(), action.builds_size()), false));
-    TESSERA_RETURN_IF_ERROR(showProgress(step, action, progressOf("assemble", 0, 1), false));
-    return publish(step, action, task.result(), plan.assembled());
+        showProgress(queue, action, progressOf("build", action.builds_done(), action.builds_size()), false));
+    TESSERA_RETURN_IF_ERROR(showProgress(queue, action, progressOf("assemble", 0, 1), false));
+    return publish(queue, action, task.result(), plan.assembled());
   }
   if (action.builds_done() == action.builds_size()) {
-    return beginAssembly(step, action);
+    return beginAssembly(queue, action);
   }
-  return showProgress(step, action, progressOf("build", action.builds_done(), action.builds_size()), false);
+  return showProgress(queue, action, progressOf("build", action.builds_done(), action.builds_size()), false);
 }
 
-absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status buildDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
   action.set_builds_done(action.builds_done() + 1);
   if (action.builds_done() == action.builds_size()) {
-    return beginAssembly(step, action);
+    return beginAssembly(queue, action);
   }
   v1::Progress progress = progressOf("build", action.builds_done(), action.builds_size());
   for (const v1::Action::BuildRef& build : action.builds()) {
@@ -435,12 +437,12 @@ absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task) {
       progress.set_detail(build.summary());
     }
   }
-  return showProgress(step, action, progress, true);
+  return showProgress(queue, action, progress, true);
 }
 
-absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status assembleDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
   showPhase(action, "assemble", millis(task.end_time_us() - task.first_start_us()), task.cpu_ms(), 1);
-  return publish(step, action, task.result(), task.result().assemble());
+  return publish(queue, action, task.result(), task.result().assemble());
 }
 
 }  // namespace tessera::server

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/storage.pb.h"
 
 /// Steps of a compile action: PLAN, one BUILD for each distinct unit without an object, ASSEMBLE. The attempt that
@@ -15,20 +15,20 @@ namespace tessera::server {
 void addModelInputs(const v1::CompileSpec& compile, v1::TaskSpec& spec);
 
 /// Adds the PLAN task of a new compile action.
-absl::Status beginCompile(Step& step, const v1::Action& action);
+absl::Status beginCompile(QueueTransaction& queue, const v1::Action& action);
 
 /// Requests an object for each unit of the plan. If the attempt has also assembled the model, publishes the artifact.
-absl::Status planDone(Step& step, v1::Action& action, const v1::Task& task);
+absl::Status planDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task);
 
 /// Stores the object that a worker built from a unit, under its build key.
-absl::Status storeObject(Step& step, const std::string& worker_id, const std::string& build_key, const v1::Digest& unit,
-                         const v1::Digest& object);
+absl::Status storeObject(QueueTransaction& queue, const std::string& worker_id, const std::string& build_key,
+                         const v1::Digest& unit, const v1::Digest& object);
 
 /// Counts the object; after the last one, adds the ASSEMBLE task. Called once for each action that waits for the task.
-absl::Status buildDone(Step& step, v1::Action& action, const v1::Task& task);
+absl::Status buildDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task);
 
 /// Publishes the artifact.
-absl::Status assembleDone(Step& step, v1::Action& action, const v1::Task& task);
+absl::Status assembleDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task);
 
 /// Returns why `result` cannot be the result of a task of this kind; empty if it can: the payload has the kind's type,
 /// and each file that it names is among its files. Checked because task processes handle untrusted models.

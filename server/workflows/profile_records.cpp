@@ -38,14 +38,14 @@ double deviationOf(const v1::ProfileResult::KernelTime& kernel) {
 
 }  // namespace
 
-absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::Task& task) {
+absl::Status fileProfileRecords(QueueTransaction& queue, const v1::Action& action, const v1::Task& task) {
   const v1::ProfileSpec& spec = task.spec().profile();
   const v1::ProfileResult& profile = task.result().profile();
-  TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), spec.artifact_id()));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, queue.tx.getArtifact(projectOf(action), spec.artifact_id()));
   v1::TuningRecord record;
   record.set_project(projectOf(action));
   record.set_target_name(artifact.manifest().target_name());
-  record.set_target_hash(targetHashOf(step.tx, artifact));
+  record.set_target_hash(targetHashOf(queue.tx, artifact));
   record.set_validation("unchecked");
   record.set_outcome(v1::TuningRecord::UNCHECKED);
   record.set_caches(v1::TuningRecord::WARM);
@@ -57,7 +57,7 @@ absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::
   record.set_mode("profile");
   record.set_threads(spec.threads() == 0 ? 1 : spec.threads());
   record.set_job_id(action.job_id());
-  record.set_create_time_us(step.now_us);
+  record.set_create_time_us(queue.now_us);
   record.set_artifact_id(artifact.id());
   for (int i = 0; i < profile.kernels_size(); ++i) {
     const v1::ProfileResult::KernelTime& kernel = profile.kernels(i);
@@ -72,7 +72,7 @@ absl::Status fileProfileRecords(Step& step, const v1::Action& action, const v1::
     record.set_median_ms(kernel.median_ms());
     record.set_mad_ms(deviationOf(kernel));
     record.set_flops(kernel.flops());
-    TESSERA_RETURN_IF_ERROR(step.tx.putRecord(record));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putRecord(record));
   }
   return absl::OkStatus();
 }

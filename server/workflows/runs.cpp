@@ -14,8 +14,8 @@ namespace {
 
 /// Adds the task, with the artifact and the large tensors as inputs.
 template <typename Spec>
-absl::Status addRun(Step& step, const v1::Action& action, const Spec& run, v1::TaskSpec spec) {
-  TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, step.tx.getArtifact(projectOf(action), run.artifact_id()));
+absl::Status addRun(QueueTransaction& queue, const v1::Action& action, const Spec& run, v1::TaskSpec spec) {
+  TESSERA_ASSIGN_OR_RETURN(const v1::Artifact artifact, queue.tx.getArtifact(projectOf(action), run.artifact_id()));
   *spec.add_inputs() = artifact.blob();
   for (const v1::TensorValue& input : run.inputs()) {
     if (input.has_blob()) {
@@ -24,39 +24,40 @@ absl::Status addRun(Step& step, const v1::Action& action, const Spec& run, v1::T
   }
   // Every worker can simulate.
   const v1::CodeForm* const needs = artifact.manifest().simulated() ? nullptr : &artifact.manifest().code();
-  return addTask(step, action, std::move(spec), "", needs).status();
+  return addTask(queue, action, std::move(spec), "", needs).status();
 }
 
 }  // namespace
 
-absl::Status beginRun(Step& step, const v1::Action& action, const v1::Job& job) {
+absl::Status beginRun(QueueTransaction& queue, const v1::Action& action, const v1::Job& job) {
   v1::TaskSpec spec;
   if (job.has_execute()) {
     spec.set_kind(v1::EXECUTE);
     *spec.mutable_execute() = job.execute();
-    return addRun(step, action, job.execute(), std::move(spec));
+    return addRun(queue, action, job.execute(), std::move(spec));
   }
   spec.set_kind(v1::PROFILE);
   *spec.mutable_profile() = job.profile();
-  return addRun(step, action, job.profile(), std::move(spec));
+  return addRun(queue, action, job.profile(), std::move(spec));
 }
 
-absl::Status beginAnalysis(Step& step, const v1::Action& action, const v1::Job& job, const v1::Target& target) {
+absl::Status beginAnalysis(QueueTransaction& queue, const v1::Action& action, const v1::Job& job,
+                           const v1::Target& target) {
   v1::TaskSpec spec;
   spec.set_kind(v1::ANALYZE);
   *spec.mutable_analyze()->mutable_spec() = job.analyze();
   *spec.mutable_analyze()->mutable_target() = target;
   addModelInputs(job.analyze().compile(), spec);
-  return addTask(step, action, std::move(spec), "").status();
+  return addTask(queue, action, std::move(spec), "").status();
 }
 
-absl::Status runDone(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status runDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
   notePhase(action, phaseOf(task.spec().kind()), millis(task.end_time_us() - task.first_start_us()), task.cpu_ms(), 1);
   action.mutable_progress()->set_done(1);
   if (task.spec().kind() == v1::PROFILE) {
-    TESSERA_RETURN_IF_ERROR(fileProfileRecords(step, action, task));
+    TESSERA_RETURN_IF_ERROR(fileProfileRecords(queue, action, task));
   }
-  return succeedAction(step, action, [&](v1::Job& job) {
+  return succeedAction(queue, action, [&](v1::Job& job) {
     if (task.spec().kind() == v1::EXECUTE) {
       *job.mutable_execute_result() = task.result().execute();
     } else if (task.spec().kind() == v1::ANALYZE) {

@@ -75,14 +75,14 @@ bool oldestIsOver(const v1::SearchState& state) {
   return !state.log().batches().empty() && std::none_of(trials, trials + trialsOfOldest(state), isOpen);
 }
 
-absl::Status appendOldest(Step& step, v1::Action& search) {
+absl::Status appendOldest(QueueTransaction& queue, v1::Action& search) {
   v1::SearchState& state = *search.mutable_search();
   v1::SearchEntry entry;
   *entry.mutable_batch() = withSpeeds(state, state.log().batches(0), 0);
   const int trials = trialsOfOldest(state);
   state.mutable_trials()->DeleteSubrange(0, trials);
   state.mutable_log()->mutable_batches()->DeleteSubrange(0, 1);
-  return step.tx.appendToSearch(search.id(), entry);
+  return queue.tx.appendToSearch(search.id(), entry);
 }
 
 }  // namespace tessera::server

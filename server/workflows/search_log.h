@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/storage.pb.h"
 #include "tessera/v1/tuning_state.pb.h"
 
@@ -38,6 +38,6 @@ int trialsOfOldest(const v1::SearchState& state);
 bool oldestIsOver(const v1::SearchState& state);
 
 /// Moves the row's oldest batch with its outcomes to the log. Does not store the row.
-absl::Status appendOldest(Step& step, v1::Action& search);
+absl::Status appendOldest(QueueTransaction& queue, v1::Action& search);
 
 }  // namespace tessera::server

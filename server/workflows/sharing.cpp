@@ -15,13 +15,13 @@ namespace {
 constexpr int kMaxWitnesses = 8;
 
 /// Key of a unit and compiler, without the project.
-std::string keyOf(const Step& step, const v1::Digest& unit) {
-  return KeyHash().add("tessera.unit").add(unit.sha256()).add(step.rules.compiler_version).finish();
+std::string keyOf(const QueueTransaction& queue, const v1::Digest& unit) {
+  return KeyHash().add("tessera.unit").add(unit.sha256()).add(queue.rules.compiler_version).finish();
 }
 
 /// Empty if no worker has built the unit.
-absl::StatusOr<v1::Reproduction> known(Step& step, const std::string& key) {
-  auto stored = step.tx.getReproduction(key);
+absl::StatusOr<v1::Reproduction> known(QueueTransaction& queue, const std::string& key) {
+  auto stored = queue.tx.getReproduction(key);
   if (absl::IsNotFound(stored.status())) {
     return v1::Reproduction();
   }
@@ -35,22 +35,22 @@ bool agree(const v1::Reproduction& reproduction) {
 }
 
 /// Identity of the builder: the owner of its credential, since one credential can register many workers.
-std::string witnessOf(Step& step, const std::string& worker_id) {
-  const auto worker = step.tx.getWorker(worker_id);
+std::string witnessOf(QueueTransaction& queue, const std::string& worker_id) {
+  const auto worker = queue.tx.getWorker(worker_id);
   const bool named = worker.ok() && !worker->owner().empty() && worker->owner() != kLocalWorkers;
   return named ? worker->owner() : worker_id;
 }
 
 }  // namespace
 
-absl::Status noteReproduction(Step& step, const std::string& worker_id, const v1::Digest& unit,
+absl::Status noteReproduction(QueueTransaction& queue, const std::string& worker_id, const v1::Digest& unit,
                               const v1::Digest& object) {
-  if (!step.rules.share_reproduced) {
+  if (!queue.rules.share_reproduced) {
     return absl::OkStatus();
   }
-  const std::string key = keyOf(step, unit);
-  const std::string who = witnessOf(step, worker_id);
-  TESSERA_ASSIGN_OR_RETURN(v1::Reproduction reproduction, known(step, key));
+  const std::string key = keyOf(queue, unit);
+  const std::string who = witnessOf(queue, worker_id);
+  TESSERA_ASSIGN_OR_RETURN(v1::Reproduction reproduction, known(queue, key));
   const bool told = std::any_of(
       reproduction.witnesses().begin(), reproduction.witnesses().end(),
       [&](const auto& witness) { return witness.worker_id() == who && witness.object().sha256() == object.sha256(); });
@@ -68,14 +68,14 @@ absl::Status noteReproduction(Step& step, const std::string& worker_id, const v1
     spdlog::warn("unit {} was built to different objects, worker {} made {}: it is not shared between projects",
                  unit.sha256(), worker_id, object.sha256());
   }
-  return step.tx.putReproduction(key, reproduction);
+  return queue.tx.putReproduction(key, reproduction);
 }
 
-absl::StatusOr<std::optional<v1::Digest>> reproducedObject(Step& step, const v1::Digest& unit) {
-  if (!step.rules.share_reproduced) {
+absl::StatusOr<std::optional<v1::Digest>> reproducedObject(QueueTransaction& queue, const v1::Digest& unit) {
+  if (!queue.rules.share_reproduced) {
     return std::nullopt;
   }
-  TESSERA_ASSIGN_OR_RETURN(const v1::Reproduction reproduction, known(step, keyOf(step, unit)));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Reproduction reproduction, known(queue, keyOf(queue, unit)));
   // One builder can be present twice only with different objects.
   if (reproduction.witnesses_size() < 2 || !agree(reproduction)) {
     return std::nullopt;

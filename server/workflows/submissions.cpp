@@ -6,7 +6,7 @@
 #include "proto/support/status_macros.h"
 #include "server/action_key.h"
 #include "server/canonical.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "server/queue/uses.h"
 #include "server/workflows/artifact_cache.h"
 #include "server/workflows/compile_steps.h"
@@ -70,14 +70,14 @@ class JobSubmission : public Submission {
     }
   }
 
-  absl::Status begin(Step& step, v1::Action action, const v1::Job& job) const override {
+  absl::Status begin(QueueTransaction& queue, v1::Action action, const v1::Job& job) const override {
     if (job.has_compile()) {
-      return beginCompile(step, action);
+      return beginCompile(queue, action);
     }
     if (job.has_tune()) {
-      return beginTuning(step, std::move(action), job, mode_);
+      return beginTuning(queue, std::move(action), job, mode_);
     }
-    return job.has_analyze() ? beginAnalysis(step, action, job, target_) : beginRun(step, action, job);
+    return job.has_analyze() ? beginAnalysis(queue, action, job, target_) : beginRun(queue, action, job);
   }
 
  private:

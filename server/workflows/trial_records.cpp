@@ -8,7 +8,7 @@
 #include "compiler/target/target.h"
 #include "proto/messages/project.h"
 #include "proto/support/median.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 
 namespace tessera::server {
 std::optional<v1::TuningRecord::Outcome> outcomeOf(v1::TaskKind kind, v1::Failure::Reason reason) {
@@ -48,7 +48,7 @@ void addFailedTrial(v1::TuneResult::Workload& report, v1::TuningRecord::Outcome 
 namespace {
 
 /// Fields that are common to records of trees and of choices.
-v1::TuningRecord tuningRecord(const Step& step, const v1::Action& action, const v1::Task& task,
+v1::TuningRecord tuningRecord(const QueueTransaction& queue, const v1::Action& action, const v1::Task& task,
                               const TrialOutcome& outcome) {
   v1::TuningRecord record;
   record.set_project(projectOf(action));
@@ -57,9 +57,9 @@ v1::TuningRecord tuningRecord(const Step& step, const v1::Action& action, const 
   record.set_outcome(outcome.outcome);
   record.set_reason(outcome.reason);
   record.set_validation(outcome.outcome == v1::TuningRecord::PASSED ? "passed" : "failed");
-  record.set_compiler_version(step.rules.compiler_version);
+  record.set_compiler_version(queue.rules.compiler_version);
   record.set_job_id(action.job_id());
-  record.set_create_time_us(step.now_us);
+  record.set_create_time_us(queue.now_us);
   record.set_worker(task.worker_id());
   if (outcome.measured != nullptr) {
     const v1::MeasureTaskResult& measured = *outcome.measured;
@@ -67,7 +67,7 @@ v1::TuningRecord tuningRecord(const Step& step, const v1::Action& action, const 
     record.set_cpu_model(measured.host().cpu_model());
     *record.mutable_cpu_features() = measured.host().features();
     record.set_load_average(measured.load_average());
-    record.set_measure_ms(millis(step.now_us - task.start_time_us()));
+    record.set_measure_ms(millis(queue.now_us - task.start_time_us()));
   }
   return record;
 }
@@ -84,10 +84,11 @@ void setTimes(const google::protobuf::RepeatedField<double>& candidate_ms,
 
 }  // namespace
 
-absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
-                        int number, double build_ms, const char* mode, const TrialOutcome& outcome) {
+absl::Status storeTrial(QueueTransaction& queue, const v1::Action& search, const v1::Task& task,
+                        const v1::Schedule& schedule, int number, double build_ms, const char* mode,
+                        const TrialOutcome& outcome) {
   const v1::SearchState& state = search.search();
-  v1::TuningRecord record = tuningRecord(step, search, task, outcome);
+  v1::TuningRecord record = tuningRecord(queue, search, task, outcome);
   record.set_id(absl::StrCat(search.id(), "-", number, mode == kSearchMode ? "" : "-confirmed"));
   record.set_workload_hash(state.workload_hash());
   record.set_workload_summary(state.summary());
@@ -100,18 +101,18 @@ absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& ta
   record.set_threads(state.threads());
   record.set_flops(state.flops());
   record.set_caches(state.cold() ? v1::TuningRecord::COLD : v1::TuningRecord::WARM);
-  record.set_elapsed_ms(millis(step.now_us - state.start_time_us()));
+  record.set_elapsed_ms(millis(queue.now_us - state.start_time_us()));
   record.set_build_ms(build_ms);
   if (outcome.measured != nullptr) {
     setTimes(outcome.measured->candidate_ms(), outcome.measured->baseline_ms(), record);
   }
-  return step.tx.putRecord(record);
+  return queue.tx.putRecord(record);
 }
 
-v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1::Task& task,
+v1::TuningRecord choiceRecord(const QueueTransaction& queue, const v1::Action& tune, const v1::Task& task,
                               const v1::AmbiguousChoice& open, int number, const TrialOutcome& outcome) {
   const v1::TuneState& state = tune.tune();
-  v1::TuningRecord record = tuningRecord(step, tune, task, outcome);
+  v1::TuningRecord record = tuningRecord(queue, tune, task, outcome);
   record.set_id(absl::StrCat(task.id(), "-", open.hash()));  // equal for all jobs that share the task
   record.set_workload_hash(open.hash());
   record.set_workload_summary(open.summary());
@@ -120,7 +121,7 @@ v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1
   record.set_trial(number);
   record.set_threads(std::max(1, state.spec().threads()));
   record.set_caches(state.spec().cold() ? v1::TuningRecord::COLD : v1::TuningRecord::WARM);
-  record.set_elapsed_ms(millis(step.now_us - state.choices_start_us()));
+  record.set_elapsed_ms(millis(queue.now_us - state.choices_start_us()));
   if (outcome.measured != nullptr) {
     setTimes(outcome.measured->candidate_own_ms(), outcome.measured->baseline_own_ms(), record);
   }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/record.pb.h"
 #include "tessera/v1/storage.pb.h"
 
@@ -22,12 +22,13 @@ struct TrialOutcome {
 };
 
 /// Stores the record of a tree that `task` built or measured; `number` is the trial's.
-absl::Status storeTrial(Step& step, const v1::Action& search, const v1::Task& task, const v1::Schedule& schedule,
-                        int number, double build_ms, const char* mode, const TrialOutcome& outcome);
+absl::Status storeTrial(QueueTransaction& queue, const v1::Action& search, const v1::Task& task,
+                        const v1::Schedule& schedule, int number, double build_ms, const char* mode,
+                        const TrialOutcome& outcome);
 
 /// The record of the `number`th open choice of a tune action, with the times of the steps that it changes. The caller
 /// stores it.
-v1::TuningRecord choiceRecord(const Step& step, const v1::Action& tune, const v1::Task& task,
+v1::TuningRecord choiceRecord(const QueueTransaction& queue, const v1::Action& tune, const v1::Task& task,
                               const v1::AmbiguousChoice& open, int number, const TrialOutcome& outcome);
 
 /// Outcome that a candidate's failure counts as; nullopt if the candidate did not cause it.

@@ -48,11 +48,11 @@ bool isWanted(const v1::TuneSpec& spec, const Workload& workload) {
 }
 
 /// Times the steps of the artifact whose plan is `action.plan`.
-absl::Status timeSteps(Step& step, v1::Action& action, const v1::Digest& artifact) {
+absl::Status timeSteps(QueueTransaction& queue, v1::Action& action, const v1::Digest& artifact) {
   action.mutable_tune()->set_stage(v1::TuneState::TIMING);
-  TESSERA_RETURN_IF_ERROR(showProgress(step, action, phaseProgress("time"), false));
-  TESSERA_RETURN_IF_ERROR(measureModel(step, action, {.baseline = artifact}, kTimingRuns));
-  return step.tx.putAction(action);
+  TESSERA_RETURN_IF_ERROR(showProgress(queue, action, phaseProgress("time"), false));
+  TESSERA_RETURN_IF_ERROR(measureModel(queue, action, {.baseline = artifact}, kTimingRuns));
+  return queue.tx.putAction(action);
 }
 
 /// Lists all workloads with their share of the time, largest first, and the reason if one is not tuned. Workloads of an
@@ -109,7 +109,7 @@ void listWorkloads(const v1::MeasureTaskResult& timed, v1::TuneState& tune) {
 }
 
 /// Leaves the searches of workloads that are no longer in the plan, and returns the workloads of the others.
-absl::StatusOr<std::set<std::string>> keepSearches(Step& step, v1::Action& action) {
+absl::StatusOr<std::set<std::string>> keepSearches(QueueTransaction& queue, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   std::set<std::string> wanted, kept;
   for (const Workload& workload : tune.workloads()) {
@@ -120,22 +120,22 @@ absl::StatusOr<std::set<std::string>> keepSearches(Step& step, v1::Action& actio
   const std::vector<std::string> searches(tune.searches().begin(), tune.searches().end());
   tune.clear_searches();
   for (const std::string& id : searches) {
-    TESSERA_ASSIGN_OR_RETURN(const v1::Action search, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(const v1::Action search, queue.tx.getAction(id));
     if (wanted.contains(search.search().workload_hash())) {
       kept.insert(search.search().workload_hash());
       tune.add_searches(id);
     } else {
-      TESSERA_RETURN_IF_ERROR(leaveSearch(step, id, action.id()));
+      TESSERA_RETURN_IF_ERROR(leaveSearch(queue, id, action.id()));
     }
   }
   return kept;
 }
 
 /// Starts a search for each workload that should be tuned, unless it has one already or has ended.
-absl::Status beginSearches(Step& step, v1::Action& action) {
+absl::Status beginSearches(QueueTransaction& queue, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   if (tune.search_start_us() == 0) {
-    tune.set_search_start_us(step.now_us);
+    tune.set_search_start_us(queue.now_us);
   }
   std::map<std::string, const v1::Action::BuildRef*> units;
   for (const v1::Action::BuildRef& unit : tune.units()) {
@@ -146,60 +146,60 @@ absl::Status beginSearches(Step& step, v1::Action& action) {
       workload.set_untuned("the plan has no unit to build of it");
     }
   }
-  TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> kept, keepSearches(step, action));
+  TESSERA_ASSIGN_OR_RETURN(const std::set<std::string> kept, keepSearches(queue, action));
   for (Workload& workload : *tune.mutable_workloads()) {
     if (!workload.untuned().empty() || kept.contains(workload.hash()) || workload.trials() > 0) {
       continue;
     }
     bool shared = false;
     TESSERA_ASSIGN_OR_RETURN(*tune.add_searches(),
-                             joinSearch(step, action, *units[workload.hash()], workload.flops(), shared));
+                             joinSearch(queue, action, *units[workload.hash()], workload.flops(), shared));
     workload.set_shared(shared);
   }
-  return step.tx.putAction(action);
+  return queue.tx.putAction(action);
 }
 
 /// Choices are decided: all searches may run.
-absl::Status beginSearching(Step& step, v1::Action& action) {
+absl::Status beginSearching(QueueTransaction& queue, v1::Action& action) {
   action.mutable_tune()->set_stage(v1::TuneState::SEARCHING);
-  TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
-  TESSERA_RETURN_IF_ERROR(showProgress(step, action, searchProgress(action.tune()), false));
-  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  return dispatchSearches(step, action.id());
+  TESSERA_RETURN_IF_ERROR(beginSearches(queue, action));
+  TESSERA_RETURN_IF_ERROR(showProgress(queue, action, searchProgress(action.tune()), false));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
+  return dispatchSearches(queue, action.id());
 }
 
 /// Continues after a step of choosing.
-absl::Status afterChoosing(Step& step, v1::Action& action, Choosing state) {
+absl::Status afterChoosing(QueueTransaction& queue, v1::Action& action, Choosing state) {
   if (state == Choosing::kGoesOn) {
     return absl::OkStatus();
   }
   const v1::TuneState& tune = action.tune();
-  showPhase(action, "choose", millis(step.now_us - tune.choices_start_us()), 0, tune.choices_tried());
-  return state == Choosing::kChanged ? timeSteps(step, action, tune.chosen_artifact()) : beginSearching(step, action);
+  showPhase(action, "choose", millis(queue.now_us - tune.choices_start_us()), 0, tune.choices_tried());
+  return state == Choosing::kChanged ? timeSteps(queue, action, tune.chosen_artifact()) : beginSearching(queue, action);
 }
 
 /// The artifact was timed: tries choices if that is still to be done, and searches.
-absl::Status timed(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status timed(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   listWorkloads(task.result().measure(), tune);
-  if (tune.choices_end_us() != 0 || !selectChoices(tune, step.now_us)) {
-    return beginSearching(step, action);
+  if (tune.choices_end_us() != 0 || !selectChoices(tune, queue.now_us)) {
+    return beginSearching(queue, action);
   }
   // Searches start while choices are tried, since most choices change few workloads or none.
-  TESSERA_RETURN_IF_ERROR(beginSearches(step, action));
-  TESSERA_ASSIGN_OR_RETURN(const Choosing state, beginChoosing(step, action));
-  TESSERA_RETURN_IF_ERROR(afterChoosing(step, action, state));
-  return dispatchSearches(step, action.id());
+  TESSERA_RETURN_IF_ERROR(beginSearches(queue, action));
+  TESSERA_ASSIGN_OR_RETURN(const Choosing state, beginChoosing(queue, action));
+  TESSERA_RETURN_IF_ERROR(afterChoosing(queue, action, state));
+  return dispatchSearches(queue, action.id());
 }
 
 /// Number of searches to keep in progress: one per worker slot, and one that can propose meanwhile. While choices are
 /// tried one after another: one, unless that would take the only slot.
-absl::StatusOr<int> searchesAtOnce(Step& step, bool beside) {
+absl::StatusOr<int> searchesAtOnce(QueueTransaction& queue, bool beside) {
   int slots = 0;
   storage::ListQuery query;
   query.page_size = 1000;
   query.filter = "state = IDLE OR state = BUSY";
-  TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, step.tx.listWorkers(query));
+  TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, queue.tx.listWorkers(query));
   for (const v1::Worker& worker : page.items) {
     slots += worker.slots();
   }
@@ -223,7 +223,7 @@ double shareOf(const v1::TuneState& tune, const std::string& hash) {
 
 }  // namespace
 
-absl::Status measureModel(Step& step, const v1::Action& action, const Measured& artifacts, int runs) {
+absl::Status measureModel(QueueTransaction& queue, const v1::Action& action, const Measured& artifacts, int runs) {
   const v1::TuneState& tune = action.tune();
   v1::TaskSpec spec;
   spec.set_kind(v1::MEASURE);
@@ -248,47 +248,47 @@ absl::Status measureModel(Step& step, const v1::Action& action, const Measured& 
   // Two models are run alternately, so a round takes twice the model's time.
   const double in_time = tune.model_ms() > 0 ? kComparingMs / (2 * tune.model_ms()) : runs;
   measure.mutable_rules()->set_most(static_cast<int>(std::clamp<double>(in_time, runs, kMaxTimes * runs)));
-  return shareEqualTask(step, action, std::move(spec), &action.target().code());
+  return shareEqualTask(queue, action, std::move(spec), &action.target().code());
 }
 
-absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode) {
+absl::Status beginTuning(QueueTransaction& queue, v1::Action action, const v1::Job& job, v1::TuneMode mode) {
   v1::TuneState& tune = *action.mutable_tune();
   *tune.mutable_spec() = job.tune();
   tune.set_stage(v1::TuneState::COMPILING);
   tune.set_client(job.client());
   tune.set_target_hash(compiler::targetHash(action.target()));
-  tune.set_default_key(actionKey(projectOf(action), action.compile(), action.target(), step.rules.compiler_version));
+  tune.set_default_key(actionKey(projectOf(action), action.compile(), action.target(), queue.rules.compiler_version));
   // The job's deadline; tuneAssembled() turns it into the end of the budget once the job runs.
   tune.set_budget_end_us(job.deadline_us());
-  TESSERA_RETURN_IF_ERROR(beginVersions(step, job, mode));
-  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  return beginCompile(step, action);
+  TESSERA_RETURN_IF_ERROR(beginVersions(queue, job, mode));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
+  return beginCompile(queue, action);
 }
 
-absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, const v1::Pins& pins) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Digest text, step.blobs.put(compiler::printPins(pins)));
-  TESSERA_RETURN_IF_ERROR(step.tx.putBlob(text, projectOf(action), step.now_us));
-  TESSERA_RETURN_IF_ERROR(step.tx.touch(storage::Kind::kBlob, text.sha256(), step.now_us));
+absl::StatusOr<v1::Digest> printedPins(QueueTransaction& queue, const v1::Action& action, const v1::Pins& pins) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Digest text, queue.blobs.put(compiler::printPins(pins)));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putBlob(text, projectOf(action), queue.now_us));
+  TESSERA_RETURN_IF_ERROR(queue.tx.touch(storage::Kind::kBlob, text.sha256(), queue.now_us));
   return text;
 }
 
-absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins) {
+absl::Status compileTuned(QueueTransaction& queue, v1::Action& action, const v1::Pins& pins) {
   // A ticket for each compilation, so that tasks which other jobs need to begin go before further tries of this job.
   TESSERA_ASSIGN_OR_RETURN(const int64_t ticket,
-                           step.tx.takeTicket(action.priority(), clientOf(projectOf(action), action.tune().client())));
+                           queue.tx.takeTicket(action.priority(), clientOf(projectOf(action), action.tune().client())));
   action.set_ticket(ticket);
   v1::CompileSpec& compile = *action.mutable_compile();
-  TESSERA_ASSIGN_OR_RETURN(*compile.mutable_pins(), printedPins(step, action, pins));
+  TESSERA_ASSIGN_OR_RETURN(*compile.mutable_pins(), printedPins(queue, action, pins));
   action.mutable_tune()->set_tuned_key(
-      actionKey(projectOf(action), compile, action.target(), step.rules.compiler_version));
+      actionKey(projectOf(action), compile, action.target(), queue.rules.compiler_version));
   // Results of the previous compilation.
   action.clear_plan();
   action.clear_weights();
   action.clear_builds();
   action.set_builds_done(0);
   action.set_builds_reused(0);
-  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  return beginCompile(step, action);
+  TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
+  return beginCompile(queue, action);
 }
 
 void setResult(const v1::Digest& artifact, v1::Action& action) {
@@ -304,13 +304,13 @@ std::string tunedKey(const v1::Action& action) {
   return action.tune().stage() == v1::TuneState::COMPILING ? action.tune().default_key() : action.tune().tuned_key();
 }
 
-absl::Status tuneAssembled(Step& step, v1::Action& action) {
+absl::Status tuneAssembled(QueueTransaction& queue, v1::Action& action) {
   v1::TuneState& tune = *action.mutable_tune();
   if (isChoosing(tune)) {
-    return choiceAssembled(step, action);
+    return choiceAssembled(queue, action);
   }
   if (tune.stage() != v1::TuneState::COMPILING) {
-    return versionAssembled(step, action);
+    return versionAssembled(queue, action);
   }
   tune.set_default_artifact_id(action.result().artifact_id());
   *tune.mutable_default_artifact() = action.result().artifact();
@@ -321,35 +321,36 @@ absl::Status tuneAssembled(Step& step, v1::Action& action) {
   // A fifth of the job's time is kept for versions after the search.
   const int64_t reserve_us = std::max(kMinReserveUs, (deadline_us - action.start_time_us()) / 5);
   tune.set_budget_end_us(std::min(action.start_time_us() + budget_us, deadline_us - reserve_us));
-  TESSERA_RETURN_IF_ERROR(defaultCompiled(step, action));
-  return timeSteps(step, action, tune.default_artifact());
+  TESSERA_RETURN_IF_ERROR(defaultCompiled(queue, action));
+  return timeSteps(queue, action, tune.default_artifact());
 }
 
-absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status tuneMeasured(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
   if (action.tune().stage() == v1::TuneState::TIMING) {
-    return timed(step, action, task);
+    return timed(queue, action, task);
   }
   if (!isChoosing(action.tune())) {
-    return versionMeasured(step, action, task);
+    return versionMeasured(queue, action, task);
   }
-  TESSERA_ASSIGN_OR_RETURN(const Choosing state, choiceMeasured(step, action, task));
-  return afterChoosing(step, action, state);
+  TESSERA_ASSIGN_OR_RETURN(const Choosing state, choiceMeasured(queue, action, task));
+  return afterChoosing(queue, action, state);
 }
 
-absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure) {
+absl::Status tuneTaskFailed(QueueTransaction& queue, v1::Action action, const v1::Task& task,
+                            const v1::Failure& failure) {
   const v1::TuneState& tune = action.tune();
   if (isChoosing(tune)) {
-    TESSERA_ASSIGN_OR_RETURN(const Choosing state, choiceFailed(step, action, task, failure));
-    return afterChoosing(step, action, state);
+    TESSERA_ASSIGN_OR_RETURN(const Choosing state, choiceFailed(queue, action, task, failure));
+    return afterChoosing(queue, action, state);
   }
   if (tune.stage() != v1::TuneState::COMPILING && tune.stage() != v1::TuneState::TIMING) {
-    return versionFailed(step, action, failure);
+    return versionFailed(queue, action, failure);
   }
-  return failAction(step, action, failure);
+  return failAction(queue, action, failure);
 }
 
-absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
+absl::Status searchEnded(QueueTransaction& queue, const std::string& tune_id, const v1::Action& search) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, queue.tx.getAction(tune_id));
   if (!isLiving(action)) {
     return absl::OkStatus();
   }
@@ -357,28 +358,28 @@ absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Actio
   copySearchReport(search.search().report(), tune);
   auto* searches = tune.mutable_searches();
   searches->erase(std::remove(searches->begin(), searches->end(), search.id()), searches->end());
-  return step.tx.putAction(action);
+  return queue.tx.putAction(action);
 }
 
-absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
+absl::Status dispatchSearches(QueueTransaction& queue, const std::string& tune_id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, queue.tx.getAction(tune_id));
   const v1::TuneState& tune = action.tune();
   if (!isLiving(action)) {
     return absl::OkStatus();
   }
   const bool beside = isBeforeSearching(tune);
   if (!beside) {
-    TESSERA_RETURN_IF_ERROR(publishNextVersion(step, tune_id));
+    TESSERA_RETURN_IF_ERROR(publishNextVersion(queue, tune_id));
   }
-  if (tune.searches().empty() || tune.budget_end_us() <= step.now_us) {
+  if (tune.searches().empty() || tune.budget_end_us() <= queue.now_us) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN_OR_RETURN(const int at_once, searchesAtOnce(step, beside));
+  TESSERA_ASSIGN_OR_RETURN(const int at_once, searchesAtOnce(queue, beside));
   // Places for searches that are waiting, and searches that only wait for measurements.
   int open = at_once, timed = 0;
   std::vector<std::pair<double, v1::Action>> waiting, trying;
   for (const std::string& id : tune.searches()) {
-    TESSERA_ASSIGN_OR_RETURN(v1::Action search, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(v1::Action search, queue.tx.getAction(id));
     const bool waits = search.search().stage() == v1::SearchState::WAITING;
     open -= waits ? 0 : 1;
     timed += onlyMeasurementsRemain(search.search()) ? 1 : 0;
@@ -389,7 +390,7 @@ absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
   // that candidates are built meanwhile. If no other search waits, its own next batch may be proposed ahead.
   const int behind = beside ? 0 : std::min(timed, at_once);
   TESSERA_ASSIGN_OR_RETURN(const int most,
-                           searchesToDispatch(step, action, static_cast<int>(waiting.size()), open + behind));
+                           searchesToDispatch(queue, action, static_cast<int>(waiting.size()), open + behind));
   int begun = 0;
   // First the searches without a batch, then further batches of searches that only wait for measurements.
   for (const auto& [searches, until] : {std::pair(&waiting, most), std::pair(&trying, most - behind)}) {
@@ -400,10 +401,10 @@ absl::Status dispatchSearches(Step& step, const std::string& tune_id) {
       if (begun >= until) {
         break;
       }
-      TESSERA_ASSIGN_OR_RETURN(const bool may, mayPropose(step, search));
+      TESSERA_ASSIGN_OR_RETURN(const bool may, mayPropose(queue, search));
       if (may) {
         ++begun;
-        TESSERA_RETURN_IF_ERROR(beginBatch(step, std::move(search), beside ? kBatchBeside : kBatch));
+        TESSERA_RETURN_IF_ERROR(beginBatch(queue, std::move(search), beside ? kBatchBeside : kBatch));
       }
     }
   }
@@ -429,19 +430,19 @@ absl::StatusOr<std::vector<std::string>> pastBudget(storage::Reader& reader, int
   return ids;
 }
 
-absl::Status endBudget(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
+absl::Status endBudget(QueueTransaction& queue, const std::string& tune_id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, queue.tx.getAction(tune_id));
   v1::TuneState& tune = *action.mutable_tune();
-  if (!isLiving(action) || tune.stage() != v1::TuneState::SEARCHING || tune.budget_end_us() > step.now_us) {
+  if (!isLiving(action) || tune.stage() != v1::TuneState::SEARCHING || tune.budget_end_us() > queue.now_us) {
     return absl::OkStatus();
   }
   if (tune.note().empty()) {
     tune.set_note("the budget was used up before all trials");
-    TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
   }
   const std::vector<std::string> searches(tune.searches().begin(), tune.searches().end());
   for (const std::string& id : searches) {
-    auto search = step.tx.getAction(id);
+    auto search = queue.tx.getAction(id);
     if (absl::IsNotFound(search.status())) {
       continue;
     }
@@ -449,7 +450,7 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
     // Only this job waits for it: it ends with a confirmation.
     if (search->search().wanted_by_size() == 1) {
       if (!search->search().closing()) {
-        TESSERA_RETURN_IF_ERROR(closeSearch(step, *std::move(search)));
+        TESSERA_RETURN_IF_ERROR(closeSearch(queue, *std::move(search)));
       }
       continue;
     }
@@ -458,18 +459,18 @@ absl::Status endBudget(Step& step, const std::string& tune_id) {
     v1::SearchState& state = *search->mutable_search();
     if (state.best_speed() > 1 && state.best().has_object()) {
       TESSERA_RETURN_IF_ERROR(
-          treeConfirmed(step, tune_id, state.workload_hash(), state.best().schedule(), state.best_speed()));
+          treeConfirmed(queue, tune_id, state.workload_hash(), state.best().schedule(), state.best_speed()));
     }
-    TESSERA_RETURN_IF_ERROR(searchEnded(step, tune_id, *search));
-    TESSERA_RETURN_IF_ERROR(leaveSearch(step, id, tune_id));
+    TESSERA_RETURN_IF_ERROR(searchEnded(queue, tune_id, *search));
+    TESSERA_RETURN_IF_ERROR(leaveSearch(queue, id, tune_id));
   }
-  return dispatchSearches(step, tune_id);
+  return dispatchSearches(queue, tune_id);
 }
 
-absl::Status reportTrial(Step& step, const v1::Action& search, const std::string& failure) {
+absl::Status reportTrial(QueueTransaction& queue, const v1::Action& search, const std::string& failure) {
   const v1::SearchState& state = search.search();
   for (const std::string& id : state.wanted_by()) {
-    TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(id));
+    TESSERA_ASSIGN_OR_RETURN(v1::Action action, queue.tx.getAction(id));
     if (!isLiving(action)) {
       continue;
     }
@@ -477,13 +478,13 @@ absl::Status reportTrial(Step& step, const v1::Action& search, const std::string
     if (!isBeforeSearching(action.tune())) {
       *action.mutable_progress() = searchProgress(action.tune());
     }
-    TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
     v1::JobEvent event;
-    *event.mutable_tune() = trialProgress(action, state.workload_hash(), failure, step.now_us);
-    TESSERA_RETURN_IF_ERROR(forLivingJobs(step, id, [&](v1::Job& job) -> absl::Status {
+    *event.mutable_tune() = trialProgress(action, state.workload_hash(), failure, queue.now_us);
+    TESSERA_RETURN_IF_ERROR(forLivingJobs(queue, id, [&](v1::Job& job) -> absl::Status {
       *job.mutable_progress() = action.progress();
-      TESSERA_RETURN_IF_ERROR(step.tx.updateJob(job));
-      return appendEvent(step, job.id(), event);
+      TESSERA_RETURN_IF_ERROR(queue.tx.updateJob(job));
+      return appendEvent(queue, job.id(), event);
     }));
   }
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/storage.pb.h"
 
 /// Steps of a tune action:
@@ -24,7 +24,7 @@ inline constexpr int kComparingRuns = 15;  ///< of whole models, alternating
 inline constexpr int64_t kDefaultBudgetUs = int64_t{300} * 1'000'000;
 
 /// Adds the first task of a new tune action, whose `compile` and `target` are set.
-absl::Status beginTuning(Step& step, v1::Action action, const v1::Job& job, v1::TuneMode mode);
+absl::Status beginTuning(QueueTransaction& queue, v1::Action action, const v1::Job& job, v1::TuneMode mode);
 
 /// Artifacts to measure. `action.plan` is the plan of the candidate, or of the baseline if there is no candidate.
 struct Measured {
@@ -34,13 +34,13 @@ struct Measured {
   v1::Digest plan = {};
 };
 /// Adds the MEASURE task of these artifacts, with `runs` runs of each.
-absl::Status measureModel(Step& step, const v1::Action& action, const Measured& artifacts, int runs);
+absl::Status measureModel(QueueTransaction& queue, const v1::Action& action, const Measured& artifacts, int runs);
 
 /// Stores these decisions as text, and returns the blob.
-absl::StatusOr<v1::Digest> printedPins(Step& step, const v1::Action& action, const v1::Pins& pins);
+absl::StatusOr<v1::Digest> printedPins(QueueTransaction& queue, const v1::Action& action, const v1::Pins& pins);
 
 /// Compiles the action's model with these decisions.
-absl::Status compileTuned(Step& step, v1::Action& action, const v1::Pins& pins);
+absl::Status compileTuned(QueueTransaction& queue, v1::Action& action, const v1::Pins& pins);
 
 /// Sets the action's current artifact.
 void setResult(const v1::Digest& artifact, v1::Action& action);
@@ -53,32 +53,33 @@ bool isBeforeSearching(const v1::TuneState& tune);
 
 /// Call it when an artifact of the action is stored (`action.result` is its digest): starts the measurement that the
 /// action's stage requires.
-absl::Status tuneAssembled(Step& step, v1::Action& action);
+absl::Status tuneAssembled(QueueTransaction& queue, v1::Action& action);
 
 /// Call it when a MEASURE task of the action itself, not of a search, has succeeded: evaluates the times and starts the
 /// next stage.
-absl::Status tuneMeasured(Step& step, v1::Action& action, const v1::Task& task);
+absl::Status tuneMeasured(QueueTransaction& queue, v1::Action& action, const v1::Task& task);
 
 /// Call it when a task of the action itself has failed without a further attempt. Fails the jobs if the default is not
 /// available yet.
-absl::Status tuneTaskFailed(Step& step, v1::Action action, const v1::Task& task, const v1::Failure& failure);
+absl::Status tuneTaskFailed(QueueTransaction& queue, v1::Action action, const v1::Task& task,
+                            const v1::Failure& failure);
 
 /// Call it when a trial of a search has ended; `failure` is empty if it succeeded. Updates the report of the tune
 /// actions that wait for the search.
-absl::Status reportTrial(Step& step, const v1::Action& search, const std::string& failure);
+absl::Status reportTrial(QueueTransaction& queue, const v1::Action& search, const std::string& failure);
 
 /// Call it when a search that the action waits for has ended: copies its report and removes it from the action.
-absl::Status searchEnded(Step& step, const std::string& tune_id, const v1::Action& search);
+absl::Status searchEnded(QueueTransaction& queue, const std::string& tune_id, const v1::Action& search);
 
 /// Starts the next version if there is a new tree, and the next batches of idle searches. If no search remains, starts
 /// the action's next stage.
-absl::Status dispatchSearches(Step& step, const std::string& tune_id);
+absl::Status dispatchSearches(QueueTransaction& queue, const std::string& tune_id);
 
 /// Returns the ids of tune actions that are still searching and have used up their budget.
 absl::StatusOr<std::vector<std::string>> pastBudget(storage::Reader& reader, int64_t now_us);
 
 /// Call it when the action's budget is used up: ends its searches, which start no further trial.
-absl::Status endBudget(Step& step, const std::string& tune_id);
+absl::Status endBudget(QueueTransaction& queue, const std::string& tune_id);
 
 /// Returns the result so far.
 v1::TuneResult tuneResult(const v1::Action& action);

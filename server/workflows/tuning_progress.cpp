@@ -79,9 +79,9 @@ void copySearchReport(const Workload& report, v1::TuneState& tune) {
   }
 }
 
-absl::Status showProgress(Step& step, v1::Action& action, const v1::Progress& progress, bool can_wait) {
-  return isHidden(action, progress.phase()) ? step.tx.putAction(action)
-                                            : noteProgress(step, action, progress, can_wait);
+absl::Status showProgress(QueueTransaction& queue, v1::Action& action, const v1::Progress& progress, bool can_wait) {
+  return isHidden(action, progress.phase()) ? queue.tx.putAction(action)
+                                            : noteProgress(queue, action, progress, can_wait);
 }
 
 void showPhase(v1::Action& action, const std::string& phase, double wall_ms, double cpu_ms, int tasks) {

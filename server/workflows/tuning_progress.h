@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/job.pb.h"
 #include "tessera/v1/storage.pb.h"
 
@@ -16,7 +16,7 @@ void copySearchReport(const v1::TuneResult::Workload& report, v1::TuneState& tun
 
 /// noteProgress() and notePhase() of server/queue/actions.h, except for phases that a tune job does not show: the
 /// compilations that try a choice, and versions that are made while searches go on.
-absl::Status showProgress(Step& step, v1::Action& action, const v1::Progress& progress, bool can_wait);
+absl::Status showProgress(QueueTransaction& queue, v1::Action& action, const v1::Progress& progress, bool can_wait);
 void showPhase(v1::Action& action, const std::string& phase, double wall_ms, double cpu_ms, int tasks);
 
 v1::Progress searchProgress(const v1::TuneState& tune);

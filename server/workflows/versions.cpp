@@ -34,8 +34,8 @@ constexpr int kLookingRuns = 7;
 constexpr double kAsFast = 0.99;  // of the speed of the version before; measurements of whole models differ by as much
 
 /// Jobs that an earlier release created have no stored series.
-absl::StatusOr<Series> seriesOf(Step& step, const v1::Action& tune) {
-  auto series = step.tx.getRollout(tune.job_id());
+absl::StatusOr<Series> seriesOf(QueueTransaction& queue, const v1::Action& tune) {
+  auto series = queue.tx.getRollout(tune.job_id());
   if (!absl::IsNotFound(series.status())) {
     return series;
   }
@@ -128,20 +128,20 @@ std::string leastUseful(const v1::TuneState& tune, const std::vector<Tree>& tree
 }
 
 /// Stores the next version, touches its artifact, and wakes watchers.
-absl::Status appendVersion(Step& step, Series& series, v1::ArtifactVersion version) {
+absl::Status appendVersion(QueueTransaction& queue, Series& series, v1::ArtifactVersion version) {
   series.set_versions(series.versions() + 1);
   version.set_job_id(series.job_id());
   version.set_number(series.versions());
-  version.set_create_time_us(step.now_us);
-  TESSERA_RETURN_IF_ERROR(step.tx.putVersion(version));
-  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, step.tx.getJob(series.job_id()));
-  TESSERA_RETURN_IF_ERROR(touchAll(step, projectOf(job), digestsIn(version)));
-  step.effects.changed_jobs.insert(series.job_id());
-  return step.tx.putRollout(series);
+  version.set_create_time_us(queue.now_us);
+  TESSERA_RETURN_IF_ERROR(queue.tx.putVersion(version));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, queue.tx.getJob(series.job_id()));
+  TESSERA_RETURN_IF_ERROR(touchAll(queue, projectOf(job), digestsIn(version)));
+  queue.effects.changed_jobs.insert(series.job_id());
+  return queue.tx.putRollout(series);
 }
 
 /// Publishes the current artifact as the next version; held back if the user has chosen another one.
-absl::Status publish(Step& step, Series& series) {
+absl::Status publish(QueueTransaction& queue, Series& series) {
   v1::ArtifactVersion version;
   version.set_artifact_id(series.artifact_id());
   *version.mutable_artifact() = series.artifact();
@@ -149,7 +149,7 @@ absl::Status publish(Step& step, Series& series) {
   version.set_default_ms(series.default_ms());
   version.set_ms(series.ms());
   version.set_held(series.chosen() > 0);
-  return appendVersion(step, series, std::move(version));
+  return appendVersion(queue, series, std::move(version));
 }
 
 absl::StatusOr<v1::ArtifactVersion> versionNumbered(storage::Reader& reader, const Series& series, int number) {
@@ -183,13 +183,13 @@ int originOf(const v1::ArtifactVersion& version) {
 }
 
 /// FAILED_PRECONDITION if the version's artifact was deleted. Touches it otherwise.
-absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
-  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, step.tx.getJob(version.job_id()));
-  absl::Status known = step.tx.getArtifact(projectOf(job), version.artifact_id()).status();
+absl::Status requireArtifact(QueueTransaction& queue, const v1::ArtifactVersion& version) {
+  TESSERA_ASSIGN_OR_RETURN(const v1::Job job, queue.tx.getJob(version.job_id()));
+  absl::Status known = queue.tx.getArtifact(projectOf(job), version.artifact_id()).status();
   if (!known.ok() && !absl::IsNotFound(known)) {
     return known;
   }
-  TESSERA_ASSIGN_OR_RETURN(const bool present, touchIfPresent(step, version.artifact().sha256()));
+  TESSERA_ASSIGN_OR_RETURN(const bool present, touchIfPresent(queue, version.artifact().sha256()));
   if (!known.ok() || !present) {
     return absl::FailedPreconditionError(
         absl::StrCat("version ", version.number(), " of tune job ", version.job_id(), ": its artifact ",
@@ -199,7 +199,7 @@ absl::Status requireArtifact(Step& step, const v1::ArtifactVersion& version) {
 }
 
 /// Compiles the model with these trees and the choices taken. The job shows no progress of it while searches continue.
-absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const Trees& trees) {
+absl::Status beginVersion(QueueTransaction& queue, v1::Action& action, Series& series, const Trees& trees) {
   v1::Pins pins;
   pinTaken(action.tune(), pins);
   for (const Tree& tree : trees) {
@@ -208,12 +208,12 @@ absl::Status beginVersion(Step& step, v1::Action& action, Series& series, const 
   }
   *series.mutable_trying() = trees;
   series.set_stage(Series::COMPILING);
-  TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
-  return compileTuned(step, action, pins);
+  TESSERA_RETURN_IF_ERROR(queue.tx.putRollout(series));
+  return compileTuned(queue, action, pins);
 }
 
 /// Ends the job with its current version.
-absl::Status conclude(Step& step, v1::Action& action, Series& series) {
+absl::Status conclude(QueueTransaction& queue, v1::Action& action, Series& series) {
   v1::TuneState& tune = *action.mutable_tune();
   if (series.published().empty()) {
     addNote(tune, "no tree is faster than the default's");
@@ -224,7 +224,7 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
     }
   }
   if (series.versions() == 0) {
-    TESSERA_RETURN_IF_ERROR(publish(step, series));
+    TESSERA_RETURN_IF_ERROR(publish(queue, series));
   }
   for (Workload& workload : *tune.mutable_workloads()) {
     const auto used = std::find_if(series.published().begin(), series.published().end(),
@@ -238,16 +238,16 @@ absl::Status conclude(Step& step, v1::Action& action, Series& series) {
   }
   setResult(series.artifact(), action);
   const v1::TuneResult result = tuneResult(action);
-  return succeedAction(step, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
+  return succeedAction(queue, action, [&](v1::Job& job) { *job.mutable_tune_result() = result; });
 }
 
 /// Gives up the current version and tries the remaining trees. drop() has noted the reasons.
-absl::Status tryTheRest(Step& step, v1::Action& action, Series& series) {
+absl::Status tryTheRest(QueueTransaction& queue, v1::Action& action, Series& series) {
   series.set_stage(Series::IDLE);
   series.clear_trying();
-  TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
-  TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
-  return dispatchSearches(step, action.id());
+  TESSERA_RETURN_IF_ERROR(queue.tx.putRollout(series));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
+  return dispatchSearches(queue, action.id());
 }
 
 /// Sets the job's artifact, with the measured times.
@@ -267,7 +267,7 @@ void take(const v1::Digest& artifact, const v1::MeasureTaskResult& result, v1::A
 }
 
 /// Publishes the version if it is correct and fast enough; otherwise finds the tree at fault.
-absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
+absl::Status compared(QueueTransaction& queue, v1::Action& action, Series& series, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   const v1::MeasureTaskResult& result = task.result().measure();
   const double default_ms = medianOf(result.baseline_ms()), ms = medianOf(result.candidate_ms());
@@ -280,28 +280,28 @@ absl::Status compared(Step& step, v1::Action& action, Series& series, const v1::
         wrong ? absl::StrCat("the model's results change with it: ", result.wrong())
               : absl::StrFormat("the model was not faster with it (%.4f ms, %.4f ms by default)", ms, default_ms);
     if (added.empty()) {
-      return tryTheRest(step, action, series);
+      return tryTheRest(queue, action, series);
     }
     if (wrong || added.size() < 2) {
       drop({leastUseful(tune, added)}, why, series, tune);
-      return tryTheRest(step, action, series);
+      return tryTheRest(queue, action, series);
     }
     // Several new trees: their steps' times show which one is slower.
     series.set_stage(Series::BISECTING);
-    TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
-    TESSERA_RETURN_IF_ERROR(measureModel(step, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
-    return step.tx.putAction(action);
+    TESSERA_RETURN_IF_ERROR(queue.tx.putRollout(series));
+    TESSERA_RETURN_IF_ERROR(measureModel(queue, action, {.baseline = task.spec().measure().candidate()}, kLookingRuns));
+    return queue.tx.putAction(action);
   }
   take(task.spec().measure().candidate(), result, action, series);
   *tune.mutable_pins() = action.compile().pins();
   *series.mutable_published() = series.trying();
-  TESSERA_RETURN_IF_ERROR(publish(step, series));
-  return tryTheRest(step, action, series);
+  TESSERA_RETURN_IF_ERROR(publish(queue, series));
+  return tryTheRest(queue, action, series);
 }
 
 /// Times of the steps of a version that was slower. Drops every new tree whose steps became slower, at least the worst
 /// one.
-absl::Status stepTimesMeasured(Step& step, v1::Action& action, Series& series, const v1::Task& task) {
+absl::Status stepTimesMeasured(QueueTransaction& queue, v1::Action& action, Series& series, const v1::Task& task) {
   v1::TuneState& tune = *action.mutable_tune();
   std::map<std::string, double> times_ms;
   for (const v1::MeasureTaskResult::StepTime& time : task.result().measure().steps()) {
@@ -325,40 +325,40 @@ absl::Status stepTimesMeasured(Step& step, v1::Action& action, Series& series, c
   drop(slower.empty() ? std::vector{worst} : slower,
        absl::StrFormat("the model was not faster, and there it takes %.2f times as long as by default", most), series,
        tune);
-  return tryTheRest(step, action, series);
+  return tryTheRest(queue, action, series);
 }
 
 }  // namespace
 
-absl::Status beginVersions(Step& step, const v1::Job& job, v1::TuneMode mode) {
+absl::Status beginVersions(QueueTransaction& queue, const v1::Job& job, v1::TuneMode mode) {
   Series series;
   series.set_job_id(job.id());
   series.set_mode(mode == v1::TUNE_MODE_UNSPECIFIED ? v1::ASYNC : mode);
   series.set_stage(Series::IDLE);
-  return step.tx.putRollout(series);
+  return queue.tx.putRollout(series);
 }
 
-absl::Status defaultCompiled(Step& step, const v1::Action& tune) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
+absl::Status defaultCompiled(QueueTransaction& queue, const v1::Action& tune) {
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, tune));
   series.set_artifact_id(tune.tune().default_artifact_id());
   *series.mutable_artifact() = tune.tune().default_artifact();
-  return series.mode() == v1::STATIC ? step.tx.putRollout(series) : publish(step, series);
+  return series.mode() == v1::STATIC ? queue.tx.putRollout(series) : publish(queue, series);
 }
 
-absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
+absl::Status choicesConfirmed(QueueTransaction& queue, v1::Action& tune, const v1::MeasureTaskResult& result) {
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, tune));
   take(tune.tune().chosen_artifact(), result, tune, series);
-  return series.mode() == v1::STATIC ? step.tx.putRollout(series) : publish(step, series);
+  return series.mode() == v1::STATIC ? queue.tx.putRollout(series) : publish(queue, series);
 }
 
-absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN_OR_RETURN(const v1::Action tune, step.tx.getAction(tune_id));
-  TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(step, tune));
+absl::StatusOr<bool> takesTreesEarly(QueueTransaction& queue, const std::string& tune_id) {
+  TESSERA_ASSIGN_OR_RETURN(const v1::Action tune, queue.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(queue, tune));
   return isLiving(tune) && !isBeforeSearching(tune.tune()) && series.mode() != v1::STATIC;
 }
 
-absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int free_workers) {
-  TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(step, tune));
+absl::StatusOr<int> searchesToDispatch(QueueTransaction& queue, const v1::Action& tune, int waiting, int free_workers) {
+  TESSERA_ASSIGN_OR_RETURN(const Series series, seriesOf(queue, tune));
   if (series.mode() != v1::SYNC) {
     return free_workers;
   }
@@ -368,10 +368,10 @@ absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int w
   return waiting == tune.tune().searches_size() && series.stage() == Series::IDLE ? waiting : 0;
 }
 
-absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,
+absl::Status treeConfirmed(QueueTransaction& queue, const std::string& tune_id, const std::string& workload_hash,
                            const v1::Schedule& schedule, double speed) {
-  TESSERA_ASSIGN_OR_RETURN(const v1::Action tune, step.tx.getAction(tune_id));
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Action tune, queue.tx.getAction(tune_id));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, tune));
   auto& trees = *series.mutable_trees();
   auto place =
       std::find_if(trees.begin(), trees.end(), [&](const Tree& tree) { return tree.workload_hash() == workload_hash; });
@@ -384,21 +384,21 @@ absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::st
   *tree.mutable_schedule() = schedule;
   tree.set_speed(speed);
   tree.set_dropped(false);
-  return step.tx.putRollout(series);
+  return queue.tx.putRollout(series);
 }
 
-absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
-  TESSERA_ASSIGN_OR_RETURN(v1::Action action, step.tx.getAction(tune_id));
+absl::Status publishNextVersion(QueueTransaction& queue, const std::string& tune_id) {
+  TESSERA_ASSIGN_OR_RETURN(v1::Action action, queue.tx.getAction(tune_id));
   v1::TuneState& tune = *action.mutable_tune();
   if (!isLiving(action) || isBeforeSearching(tune)) {
     return absl::OkStatus();
   }
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, action));
   const bool over = tune.searches().empty();
   if (over && tune.stage() == v1::TuneState::SEARCHING) {
-    showPhase(action, "search", static_cast<double>(step.now_us - tune.search_start_us()) / 1000.0, 0, 0);
+    showPhase(action, "search", static_cast<double>(queue.now_us - tune.search_start_us()) / 1000.0, 0, 0);
     tune.set_stage(v1::TuneState::COMPILING_TUNED);
-    TESSERA_RETURN_IF_ERROR(step.tx.putAction(action));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putAction(action));
   }
   if (series.stage() != Series::IDLE || (!over && series.mode() == v1::STATIC)) {
     return absl::OkStatus();
@@ -406,7 +406,7 @@ absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
   // All searches must have completed their batches.
   if (!over && series.mode() == v1::SYNC) {
     for (const std::string& id : tune.searches()) {
-      TESSERA_ASSIGN_OR_RETURN(const v1::Action search, step.tx.getAction(id));
+      TESSERA_ASSIGN_OR_RETURN(const v1::Action search, queue.tx.getAction(id));
       if (search.search().stage() != v1::SearchState::WAITING) {
         return absl::OkStatus();
       }
@@ -418,36 +418,36 @@ absl::Status publishNextVersion(Step& step, const std::string& tune_id) {
       trees.size() != series.published_size() ||
       std::any_of(trees.begin(), trees.end(), [&](const Tree& tree) { return !contains(series.published(), tree); });
   if (news) {
-    return beginVersion(step, action, series, trees);
+    return beginVersion(queue, action, series, trees);
   }
-  return over ? conclude(step, action, series) : absl::OkStatus();
+  return over ? conclude(queue, action, series) : absl::OkStatus();
 }
 
-absl::Status versionAssembled(Step& step, v1::Action& action) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
+absl::Status versionAssembled(QueueTransaction& queue, v1::Action& action) {
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, action));
   const v1::Digest made = action.result().artifact();
   // Until the comparison, the previous version stays the job's artifact.
   setResult(series.artifact(), action);
   series.set_stage(Series::COMPARING);
-  TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
-  TESSERA_RETURN_IF_ERROR(showProgress(step, action, phaseProgress("compare"), false));
+  TESSERA_RETURN_IF_ERROR(queue.tx.putRollout(series));
+  TESSERA_RETURN_IF_ERROR(showProgress(queue, action, phaseProgress("compare"), false));
   TESSERA_RETURN_IF_ERROR(
-      measureModel(step, action, {.baseline = action.tune().default_artifact(), .candidate = made}, kComparingRuns));
-  return step.tx.putAction(action);
+      measureModel(queue, action, {.baseline = action.tune().default_artifact(), .candidate = made}, kComparingRuns));
+  return queue.tx.putAction(action);
 }
 
-absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
-  return series.stage() == Series::BISECTING ? stepTimesMeasured(step, action, series, task)
-                                             : compared(step, action, series, task);
+absl::Status versionMeasured(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, action));
+  return series.stage() == Series::BISECTING ? stepTimesMeasured(queue, action, series, task)
+                                             : compared(queue, action, series, task);
 }
 
-absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, action));
+absl::Status versionFailed(QueueTransaction& queue, v1::Action& action, const v1::Failure& failure) {
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, action));
   v1::TuneState& tune = *action.mutable_tune();
   const std::vector<Tree> added = addedTrees(series);
   if (added.empty()) {
-    return tryTheRest(step, action, series);
+    return tryTheRest(queue, action, series);
   }
   std::vector<std::string> blamed = {leastUseful(tune, added)};
   if (!outcomeOf(v1::MEASURE, failure.reason()) || failure.reason() == v1::Failure::RUN_DEADLINE_EXCEEDED) {
@@ -460,12 +460,12 @@ absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& fa
        absl::StrCat("the model could not be ", series.stage() == Series::COMPILING ? "compiled" : "run",
                     " with it: ", failure.message()),
        series, tune);
-  return tryTheRest(step, action, series);
+  return tryTheRest(queue, action, series);
 }
 
-absl::Status publishUnlessPublished(Step& step, const v1::Action& tune) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(step, tune));
-  return series.versions() == 0 ? publish(step, series) : absl::OkStatus();
+absl::Status publishUnlessPublished(QueueTransaction& queue, const v1::Action& tune) {
+  TESSERA_ASSIGN_OR_RETURN(Series series, seriesOf(queue, tune));
+  return series.versions() == 0 ? publish(queue, series) : absl::OkStatus();
 }
 
 absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const v1::Job& job, int number) {
@@ -492,17 +492,17 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const 
   return number > 0 ? versionNumbered(reader, *series, number) : newestThat(isNotHeld, reader, *series);
 }
 
-absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number) {
-  TESSERA_ASSIGN_OR_RETURN(Series series, step.tx.getRollout(job_id));
+absl::StatusOr<v1::ArtifactVersion> chooseVersion(QueueTransaction& queue, const std::string& job_id, int number) {
+  TESSERA_ASSIGN_OR_RETURN(Series series, queue.tx.getRollout(job_id));
   const auto by_the_job = [](const v1::ArtifactVersion& version) { return version.same_as() == 0; };
-  TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion version, number > 0 ? versionNumbered(step.tx, series, number)
-                                                                   : newestThat(by_the_job, step.tx, series));
-  TESSERA_RETURN_IF_ERROR(requireArtifact(step, version));
-  TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion current, newestThat(isNotHeld, step.tx, series));
+  TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion version, number > 0 ? versionNumbered(queue.tx, series, number)
+                                                                   : newestThat(by_the_job, queue.tx, series));
+  TESSERA_RETURN_IF_ERROR(requireArtifact(queue, version));
+  TESSERA_ASSIGN_OR_RETURN(v1::ArtifactVersion current, newestThat(isNotHeld, queue.tx, series));
   series.set_chosen(number > 0 ? originOf(version) : 0);
   // Programs run it already.
   if (originOf(current) == originOf(version)) {
-    TESSERA_RETURN_IF_ERROR(step.tx.putRollout(series));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putRollout(series));
     return current;
   }
   if (series.versions() >= kMaxVersions) {
@@ -512,8 +512,8 @@ absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string&
   }
   version.set_same_as(originOf(version));
   version.set_held(false);
-  TESSERA_RETURN_IF_ERROR(appendVersion(step, series, version));
-  return versionNumbered(step.tx, series, series.versions());
+  TESSERA_RETURN_IF_ERROR(appendVersion(queue, series, version));
+  return versionNumbered(queue.tx, series, series.versions());
 }
 
 }  // namespace tessera::server

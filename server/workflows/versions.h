@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "tessera/v1/storage.pb.h"
 
 /// Versions of a tune job's artifact (FlexTensor; thesis, 4.6.3). When trees have been confirmed since the newest
@@ -18,42 +18,42 @@ namespace tessera::server {
 inline constexpr int kMaxVersions = 1000;
 
 /// Starts the versions of a new tune job with this mode.
-absl::Status beginVersions(Step& step, const v1::Job& job, v1::TuneMode mode);
+absl::Status beginVersions(QueueTransaction& queue, const v1::Job& job, v1::TuneMode mode);
 
 /// Call it when the default is compiled: publishes it as the first version, unless the mode is STATIC.
-absl::Status defaultCompiled(Step& step, const v1::Action& tune);
+absl::Status defaultCompiled(QueueTransaction& queue, const v1::Action& tune);
 
 /// Call it when the model with all kept choices was measured faster than the default: publishes it as the next version.
-absl::Status choicesConfirmed(Step& step, v1::Action& tune, const v1::MeasureTaskResult& result);
+absl::Status choicesConfirmed(QueueTransaction& queue, v1::Action& tune, const v1::MeasureTaskResult& result);
 
 /// Whether the job can use trees before its searches end.
-absl::StatusOr<bool> takesTreesEarly(Step& step, const std::string& tune_id);
+absl::StatusOr<bool> takesTreesEarly(QueueTransaction& queue, const std::string& tune_id);
 
 /// Number of searches that may start a batch now; `waiting` of the job's searches have no batch in progress. ASYNC and
 /// STATIC: `free_workers`, the number that the caller has found workers for. SYNC: all searches of the job together,
 /// once all of them are waiting and no choice and no version is in progress; otherwise 0.
-absl::StatusOr<int> searchesToDispatch(Step& step, const v1::Action& tune, int waiting, int free_workers);
+absl::StatusOr<int> searchesToDispatch(QueueTransaction& queue, const v1::Action& tune, int waiting, int free_workers);
 
 /// Call it when a search of the job has confirmed a tree: stores the tree for publishNextVersion().
-absl::Status treeConfirmed(Step& step, const std::string& tune_id, const std::string& workload_hash,
+absl::Status treeConfirmed(QueueTransaction& queue, const std::string& tune_id, const std::string& workload_hash,
                            const v1::Schedule& schedule, double speed);
 
 /// Starts the next version if there is a new tree and the mode permits. Ends the job if no search and nothing to try
 /// remains.
-absl::Status publishNextVersion(Step& step, const std::string& tune_id);
+absl::Status publishNextVersion(QueueTransaction& queue, const std::string& tune_id);
 
 /// Call it when the model with the trees being tried is compiled (`action.result` is its artifact): adds the task that
 /// measures it.
-absl::Status versionAssembled(Step& step, v1::Action& action);
+absl::Status versionAssembled(QueueTransaction& queue, v1::Action& action);
 
 /// Call it when the MEASURE task of the version being made has succeeded: publishes the version, or drops trees.
-absl::Status versionMeasured(Step& step, v1::Action& action, const v1::Task& task);
+absl::Status versionMeasured(QueueTransaction& queue, v1::Action& action, const v1::Task& task);
 
 /// Call it when the version could not be compiled or run: drops trees and tries the rest.
-absl::Status versionFailed(Step& step, v1::Action& action, const v1::Failure& failure);
+absl::Status versionFailed(QueueTransaction& queue, v1::Action& action, const v1::Failure& failure);
 
 /// Call it when the job ends: publishes its current artifact if there is no version yet.
-absl::Status publishUnlessPublished(Step& step, const v1::Action& tune);
+absl::Status publishUnlessPublished(QueueTransaction& queue, const v1::Action& tune);
 
 /// The version that a run of the job's artifact uses. TUNE job: version `number`, or for 0 the version that programs
 /// should run. COMPILE job: its artifact, as version 0. FAILED_PRECONDITION if there is none.
@@ -62,6 +62,6 @@ absl::StatusOr<v1::ArtifactVersion> versionToRun(storage::Reader& reader, const 
 /// Makes an earlier version the newest one; 0: the job's newest version again. Adds no version if programs run it
 /// already. NOT_FOUND: no such version. FAILED_PRECONDITION: its artifact was deleted. RESOURCE_EXHAUSTED: the job has
 /// kMaxVersions.
-absl::StatusOr<v1::ArtifactVersion> chooseVersion(Step& step, const std::string& job_id, int number);
+absl::StatusOr<v1::ArtifactVersion> chooseVersion(QueueTransaction& queue, const std::string& job_id, int number);
 
 }  // namespace tessera::server

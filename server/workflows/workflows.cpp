@@ -9,7 +9,7 @@
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
 #include "server/queue/actions.h"
-#include "server/queue/step.h"
+#include "server/queue/queue_transaction.h"
 #include "server/queue/tasks.h"
 #include "server/workflows/candidates.h"
 #include "server/workflows/compile_steps.h"
@@ -33,21 +33,21 @@ bool takes(const v1::Worker& worker, v1::TaskKind kind) {
 /// objects, and ASSEMBLE and MEASURE are among many steps of their phase.
 bool beginsPhase(v1::TaskKind kind) { return kind != v1::BUILD && kind != v1::ASSEMBLE && kind != v1::MEASURE; }
 
-absl::Status actionDone(Step& step, v1::Action& action, const v1::Task& task) {
+absl::Status actionDone(QueueTransaction& queue, v1::Action& action, const v1::Task& task) {
   if (action.has_search()) {
-    return searchTaskDone(step, action, task);
+    return searchTaskDone(queue, action, task);
   }
   switch (task.spec().kind()) {
     case v1::PLAN:
-      return planDone(step, action, task);
+      return planDone(queue, action, task);
     case v1::BUILD:
-      return buildDone(step, action, task);
+      return buildDone(queue, action, task);
     case v1::ASSEMBLE:
-      return assembleDone(step, action, task);
+      return assembleDone(queue, action, task);
     case v1::MEASURE:
-      return tuneMeasured(step, action, task);
+      return tuneMeasured(queue, action, task);
     default:
-      return runDone(step, action, task);
+      return runDone(queue, action, task);
   }
 }
 
@@ -58,14 +58,14 @@ std::unique_ptr<Submission> Workflows::submit(v1::CreateJobRequest request, cons
   return submissionOf(std::move(request), target, std::move(project), mode, rules);
 }
 
-absl::Status Workflows::taskLeased(Step& step, const v1::Task& task, const v1::Worker& worker,
+absl::Status Workflows::taskLeased(QueueTransaction& queue, const v1::Task& task, const v1::Worker& worker,
                                    std::vector<v1::Action> actions, v1::Lease& lease) const {
   const v1::TaskKind kind = task.spec().kind();
   if (beginsPhase(kind)) {
     for (v1::Action& action : actions) {
       if (!action.has_search()) {
         v1::Progress progress = phaseProgress(kind == v1::PLAN ? "import" : phaseOf(kind));
-        TESSERA_RETURN_IF_ERROR(showProgress(step, action, progress, false));
+        TESSERA_RETURN_IF_ERROR(showProgress(queue, action, progress, false));
       }
     }
   }
@@ -74,7 +74,7 @@ absl::Status Workflows::taskLeased(Step& step, const v1::Task& task, const v1::W
     // becomes the reproducer.
     v1::Task planning_alone = task;
     planning_alone.mutable_spec()->mutable_plan()->set_finish_small(false);
-    TESSERA_RETURN_IF_ERROR(step.tx.putTask(planning_alone));
+    TESSERA_RETURN_IF_ERROR(queue.tx.putTask(planning_alone));
     lease.mutable_task()->mutable_plan()->set_finish_small(false);
   } else if (task.spec().plan().finish_small() && !(takes(worker, v1::BUILD) && takes(worker, v1::ASSEMBLE))) {
     lease.mutable_task()->mutable_plan()->set_finish_small(false);
@@ -85,13 +85,14 @@ absl::Status Workflows::taskLeased(Step& step, const v1::Task& task, const v1::W
   }
   if (task.spec().has_search() && !actions.empty()) {
     TESSERA_ASSIGN_OR_RETURN(*lease.mutable_task()->mutable_search()->mutable_log(),
-                             searchLogOf(step.tx, actions.front().id()));
+                             searchLogOf(queue.tx, actions.front().id()));
   }
   return absl::OkStatus();
 }
 
-absl::Status Workflows::taskProgressed(Step& step, v1::Action& action, const v1::Progress& progress) const {
-  return showProgress(step, action, progress, true);
+absl::Status Workflows::taskProgressed(QueueTransaction& queue, v1::Action& action,
+                                       const v1::Progress& progress) const {
+  return showProgress(queue, action, progress, true);
 }
 
 absl::Status Workflows::checkResult(storage::Store& store, storage::BlobStore& blobs, v1::Task task,
@@ -126,44 +127,44 @@ absl::Status Workflows::checkResult(storage::Store& store, storage::BlobStore& b
   return absl::OkStatus();
 }
 
-absl::Status Workflows::taskDone(Step& step, const v1::Task& task, std::vector<v1::Action> actions) const {
+absl::Status Workflows::taskDone(QueueTransaction& queue, const v1::Task& task, std::vector<v1::Action> actions) const {
   if (task.spec().kind() == v1::BUILD && !task.key().empty()) {
     const v1::Digest object = fileDigest(task.result(), task.result().build().object_file());
-    TESSERA_RETURN_IF_ERROR(storeObject(step, task.worker_id(), task.key(), task.spec().build().unit(), object));
+    TESSERA_RETURN_IF_ERROR(storeObject(queue, task.worker_id(), task.key(), task.spec().build().unit(), object));
   }
   for (v1::Action& action : actions) {
-    TESSERA_RETURN_IF_ERROR(actionDone(step, action, task));
+    TESSERA_RETURN_IF_ERROR(actionDone(queue, action, task));
   }
   return absl::OkStatus();
 }
 
-absl::Status Workflows::taskFailed(Step& step, const v1::Task& task, const v1::Failure& failure,
+absl::Status Workflows::taskFailed(QueueTransaction& queue, const v1::Task& task, const v1::Failure& failure,
                                    std::vector<v1::Action> actions) const {
   for (v1::Action& action : actions) {
     if (action.has_search()) {
-      TESSERA_RETURN_IF_ERROR(searchTaskFailed(step, std::move(action), task, failure));
+      TESSERA_RETURN_IF_ERROR(searchTaskFailed(queue, std::move(action), task, failure));
     } else if (action.has_tune()) {
-      TESSERA_RETURN_IF_ERROR(tuneTaskFailed(step, std::move(action), task, failure));
+      TESSERA_RETURN_IF_ERROR(tuneTaskFailed(queue, std::move(action), task, failure));
     } else {
-      TESSERA_RETURN_IF_ERROR(failAction(step, action, failure));
+      TESSERA_RETURN_IF_ERROR(failAction(queue, action, failure));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Workflows::release(Step& step, const v1::Action& action) const {
+absl::Status Workflows::release(QueueTransaction& queue, const v1::Action& action) const {
   for (const std::string& search : action.tune().searches()) {
-    TESSERA_RETURN_IF_ERROR(leaveSearch(step, search, action.id()));
+    TESSERA_RETURN_IF_ERROR(leaveSearch(queue, search, action.id()));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Workflows::takePartialResult(Step& step, const std::string& action_id, v1::Failure::Reason reason,
-                                                  v1::Job& job) const {
+absl::StatusOr<bool> Workflows::takePartialResult(QueueTransaction& queue, const std::string& action_id,
+                                                  v1::Failure::Reason reason, v1::Job& job) const {
   if (!job.has_tune()) {
     return false;
   }
-  TESSERA_ASSIGN_OR_RETURN(const v1::Action action, step.tx.getAction(action_id));
+  TESSERA_ASSIGN_OR_RETURN(const v1::Action action, queue.tx.getAction(action_id));
   if (reason == v1::Failure::CANCELLED) {
     *job.mutable_tune_result() = tuneResult(action);
     return false;
@@ -171,7 +172,7 @@ absl::StatusOr<bool> Workflows::takePartialResult(Step& step, const std::string&
   if (action.tune().default_artifact_id().empty()) {
     return false;
   }
-  TESSERA_RETURN_IF_ERROR(publishUnlessPublished(step, action));
+  TESSERA_RETURN_IF_ERROR(publishUnlessPublished(queue, action));
   *job.mutable_tune_result() = tuneResult(action);  // the newest version, which was compared
   job.mutable_tune_result()->set_note("the job's deadline came before all that was found could be compared");
   return true;
@@ -181,8 +182,8 @@ absl::StatusOr<std::vector<std::string>> Workflows::overdue(storage::Reader& rea
   return pastBudget(reader, now_us);
 }
 
-absl::Status Workflows::endOverdue(Step& step, const std::string& action_id) const {
-  return endBudget(step, action_id);
+absl::Status Workflows::endOverdue(QueueTransaction& queue, const std::string& action_id) const {
+  return endBudget(queue, action_id);
 }
 
 }  // namespace tessera::server

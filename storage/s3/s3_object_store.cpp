@@ -27,7 +27,7 @@
 namespace tessera::storage {
 namespace {
 
-constexpr int64_t kMostParts = 9000;  // S3 accepts 10,000
+constexpr int64_t kMaxUploadParts = 9000;  // S3 accepts 10,000
 constexpr char kProbe[] = "probe";
 
 /// Reads [offset, offset + bytes) of a file; DATA_LOSS if it is shorter.
@@ -271,7 +271,8 @@ absl::Status S3ObjectStore::putParts(const std::string& name, const File& file, 
 /// Sends all parts. Returns the body of the request that completes the upload.
 absl::StatusOr<std::string> S3ObjectStore::sendParts(const std::string& name, const std::string& upload,
                                                      const File& file, const v1::Digest& digest) {
-  const int64_t part_bytes = std::max(options_.part_bytes, (digest.size_bytes() + kMostParts - 1) / kMostParts);
+  const int64_t part_bytes =
+      std::max(options_.part_bytes, (digest.size_bytes() + kMaxUploadParts - 1) / kMaxUploadParts);
   Sha256 whole;
   std::string list = "<CompleteMultipartUpload>";
   int number = 0;

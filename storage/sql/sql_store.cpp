@@ -11,9 +11,9 @@ namespace {
 
 absl::Status closing() { return absl::UnavailableError("the store is closing"); }
 
-/// Where a thread waits for its request. Each thread has its own, so that the threads of a batch can be woken
-/// independently. It outlives the requests, so that finish() can notify after it has released the lock; a thread that
-/// is woken earlier would block on the lock again.
+/// The condition on which a thread waits for its request. Each thread has its own, so that the threads of a batch can
+/// be woken independently. It outlives the requests, so that finish() can notify after it has released the lock; a
+/// thread that is woken earlier would block on the lock again.
 struct Waiter {
   bool done = false;
   std::mutex mutex;

@@ -45,11 +45,11 @@ absl::StatusOr<DataflowCost> simulateDataflow(const loopnest::Nest& nest, const 
                                               const Machine& machine) {
   TESSERA_ASSIGN_OR_RETURN(const BoundTree bound, bindTree(nest, tree, machine));
   const Extent extent = extentOf(bound);
-  if (extent.accesses > kMostSimulatedAccesses || extent.steps > kMostSimulatedSteps) {
+  if (extent.accesses > kMaxSimulatedAccesses || extent.steps > kMaxSimulatedSteps) {
     return absl::InvalidArgumentError(
         absl::StrCat("loop nest '", nest.name, "': a simulation of this tree has ", extent.steps, " steps and ",
-                     extent.accesses, " accesses of elements, at most ", kMostSimulatedSteps, " and ",
-                     kMostSimulatedAccesses, " are accepted; use smaller extents, or the analysis without simulation"));
+                     extent.accesses, " accesses of elements, at most ", kMaxSimulatedSteps, " and ",
+                     kMaxSimulatedAccesses, " are accepted; use smaller extents, or the analysis without simulation"));
   }
   Execution execution(nest, bound, machine);
   DataflowCost cost = execution.run();

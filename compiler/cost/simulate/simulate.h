@@ -6,7 +6,7 @@ namespace tessera::compiler::cost {
 
 /// The most accesses of elements, and steps of leaves one after another, that one simulated run may have: minutes, and
 /// a gigabyte.
-inline constexpr double kMostSimulatedAccesses = 1e9, kMostSimulatedSteps = 1e6;
+inline constexpr double kMaxSimulatedAccesses = 1e9, kMaxSimulatedSteps = 1e6;
 
 /// The figures of a dataflow by execution, step by step, with sets of elements in every buffer and a time for every
 /// transfer and computation. It has the bound tree and the machine in common with analyzeDataflow(), and no formula.

@@ -24,7 +24,7 @@ struct Effects {
 };
 
 /// One transaction of the scheduler. The functions of queue/ and workflows/ take it and change the state through it.
-struct Step {
+struct QueueTransaction {
   storage::Transaction& tx;
   storage::BlobStore& blobs;
   const Rules& rules;
