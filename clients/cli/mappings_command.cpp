@@ -15,9 +15,9 @@
 #include "clients/cli/target_flag.h"
 #include "compiler/intrinsic/explain.h"
 #include "compiler/intrinsic/layout.h"
-#include "compiler/intrinsic/program.h"
 #include "compiler/intrinsic/standard_operators.h"
 #include "compiler/intrinsic/tiling_choice.h"
+#include "compiler/simulator/lower.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/instruction_sets.h"
 
@@ -91,9 +91,8 @@ void printChoice(const Choice& choice, const v1::Target& target) {
                     absl::StrFormat("%.0f", level.out_cycles)});
   }
   std::cout << table({"LEVEL", "BLOCKS", "LOOPS", "L", "R", "W"}, rows);
-  constexpr size_t kShown = 12;
-  const auto program = programOf(choice.software, choice.intrinsic, choice.matching, choice.mapping, kShown);
-  std::cout << "program\n" << (program.ok() ? print(*program, kShown) : absl::StrCat(program.status().message(), "\n"));
+  const auto program = compiler::simulator::lower(choice, target);
+  std::cout << (program.ok() ? print(*program) : absl::StrCat("no program: ", program.status().message(), "\n"));
 }
 
 int listOf(const CommandLine& line, const v1::Target& target, const v1::Intrinsic& intrinsic,
@@ -171,7 +170,7 @@ void addMappingsCommand(CommandLine& line) {
   auto* explain = command
                       ->add_option("--explain", flags->explained,
                                    "show mapping number N of the list: matrices, virtual and physical form, addresses, "
-                                   "tails, layouts, cost, and the first steps of its program")
+                                   "tails, layouts, cost, and its program")
                       ->needs(op)
                       ->check(nonNegative())
                       ->type_name("N");

@@ -46,7 +46,7 @@ std::vector<Chosen> choose(const Program& program, double most, double& points) 
 }
 
 /// Random numbers of a tensor: for floating-point types full significands whose products are not subnormal; for
-/// integers all magnitudes, or small numbers if the instruction saturates.
+/// integers all magnitudes, or small numbers if the instruction saturates. None is 0, which would hide a wrong factor.
 template <typename Number>
 std::vector<Number> draw(std::mt19937_64& random, v1::DataType type, size_t count, bool small) {
   std::vector<Number> numbers(count);
@@ -60,7 +60,8 @@ std::vector<Number> draw(std::mt19937_64& random, v1::DataType type, size_t coun
       constexpr int64_t kSmall = 5, kLarge = 1 << 15;
       const int64_t low = std::max(least(type), -(small ? kSmall : kLarge));
       const int64_t high = std::min(largest(type), small ? kSmall : kLarge);
-      number = static_cast<Number>(low + static_cast<int64_t>((bits >> 1) % static_cast<uint64_t>(high - low + 1)));
+      const int64_t whole = low + static_cast<int64_t>((bits >> 1) % static_cast<uint64_t>(high - low + 1));
+      number = static_cast<Number>(whole == 0 ? high : whole);
     }
   }
   return numbers;

@@ -42,6 +42,10 @@ TEST(Execute, AnAccessOutsideIsAnErrorWithItsPath) {
   shorter.buffers[1].bytes -= 8;
   EXPECT_THAT(faultOf(shorter), HasSubstr("copy DRAM.A -> far.a: byte 1492 of tensor A, which has 1492"));
 
+  Program narrower = program;  // a result without its last bytes
+  narrower.buffers[0].bytes -= 8;
+  EXPECT_THAT(faultOf(narrower), HasSubstr("copy way-out.c -> DRAM.O: byte 2392 of tensor O, which has 2392"));
+
   Program unfilled = program;
   std::erase_if(unfilled.steps, [](const Step& step) { return step.kind == Step::kFill; });
   EXPECT_THAT(faultOf(unfilled), HasSubstr("call mul.4x2x4: reads what nobody wrote"));

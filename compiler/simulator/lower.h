@@ -22,9 +22,10 @@ struct LoweringTensors {
   v1::DataType stored = v1::DATA_TYPE_UNSPECIFIED;  ///< of the result in its tensor; unspecified: the instruction's
 };
 
-/// Lowers a mapping with its tiling to a program; shrinks tiles that do not fit. Fails with FAILED_PRECONDITION, naming
-/// the memory and the operand, if not even single blocks fit, or naming what the operator or the instruction needs that
-/// no program supports. `target` must pass validateTarget.
+/// Lowers a mapping with its tiling to a program; shrinks tiles that do not fit. The matching may be any, also one that
+/// intrinsic::verify() refuses: the program of a wrong matching computes a wrong result, which check() detects. Fails
+/// with FAILED_PRECONDITION, naming the memory and the operand, if not even single blocks fit, or naming what the
+/// operator or the instruction needs that no program supports. `target` must pass validateTarget.
 absl::StatusOr<Program> lower(intrinsic::Choice choice, const v1::Target& target, const LoweringOptions& manner = {},
                               const LoweringTensors& tensors = {});
 

@@ -46,7 +46,8 @@ def test_counts_are_those_of_the_thesis(service):
 
 def test_a_mapping_is_explained(service):
     shown = service.cli("mappings", "--target", "ascend-910-like", "--op", "C2D", "--explain", "0", env=NOWHERE).out
-    for part in ("X, arrays by loops", "Z * Y = X and X * Y^T = Z hold", "fractal zZ", "fractal nZ", "base ", "price"):
+    for part in ("X, arrays by loops", "Z * Y = X and X * Y^T = Z hold", "fractal zZ", "fractal nZ", "base ", "price",
+                 "program C2D on ascend-910-like\n", "copy L1.a -> L0A.a\n", "call cube.f16", "copy UB.c -> HBM.O\n"):
         check(part in shown, f"{part!r} is not in\n{shown}")
     listed = service.cli("mappings", "--target", "sm_80", "--op", "O[i, j] += A[i, k] * B[k, j]", "--extents", "64x32x128",
                          "--instruction", "mma.m16n8k16.f16.f32", "--json").json
