@@ -174,6 +174,27 @@ std::string optionsText(const v1::CompileSpec& spec) {
       options.has_knowledge() ? " knowledge=" + v1::Knowledge::Mode_Name(options.knowledge().mode()) : "");
 }
 
+/// Sorted, since the order of pairs in a request has no meaning.
+std::vector<std::string> statesOf(const v1::CompileSpec& spec) {
+  std::vector<std::string> pairs;
+  for (const v1::StatePair& pair : spec.state().pairs())
+    pairs.push_back(absl::StrCat(pair.input(), "=", pair.output()));
+  std::sort(pairs.begin(), pairs.end());
+  if (spec.state().automatic()) pairs.emplace_back("auto");
+  return pairs;
+}
+
+std::string stateHash(const v1::CompileSpec& spec) {
+  if (spec.state().pairs().empty() && !spec.state().automatic()) {
+    return hashOfNothing();
+  }
+  KeyHash hash;
+  for (const std::string& pair : statesOf(spec)) {
+    hash.add(pair);
+  }
+  return hash.finish();
+}
+
 /// Calls `use` with the name, the hash and the display text of each component, in the key's order.
 template <typename Use>
 void forEachPart(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
@@ -188,6 +209,7 @@ void forEachPart(const std::string& project, const v1::CompileSpec& spec, const 
   use("fixed_inputs", fixedInputsHash(spec), [&] { return fixedInputsText(spec); });
   use("options", sha256Hex(canonicalBytes(canonicalOptions(spec))), [&] { return optionsText(spec); });
   use("pins", pinsHash(spec), [&] { return pinsText(spec); });
+  use("state", stateHash(spec), [&] { return absl::StrJoin(statesOf(spec), " "); });
   use("external_data", externalDataHash(spec), [&] { return absl::StrCat(spec.external_data().size(), " files"); });
   use("compiler", sha256Hex(compiler_version), [&] { return compiler_version; });
   use("schema", schema_hash, [&] { return schema; });

@@ -133,6 +133,16 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec = sampleSpec();
   (*spec.mutable_external_data())["weights.bin"].set_sha256(std::string(64, 'd'));
   differs(spec, sampleTarget(), "1.0", "external_data");
+  spec = sampleSpec();
+  v1::StatePair* pair = spec.mutable_state()->add_pairs();
+  pair->set_input("h0");
+  pair->set_output("hn");
+  differs(spec, sampleTarget(), "1.0", "state");
+  pair->set_output("cn");
+  differs(spec, sampleTarget(), "1.0", "state");
+  spec = sampleSpec();
+  spec.mutable_state()->set_automatic(true);
+  differs(spec, sampleTarget(), "1.0", "state");
   differs(sampleSpec(), sampleTarget(), "1.1", "compiler");
   v1::Target target = sampleTarget();
   target.mutable_registers()->set_vector_bits(256);

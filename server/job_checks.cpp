@@ -155,6 +155,17 @@ absl::Status checkFixedInputs(const v1::CompileSpec& spec, const Limits& limits)
   return checkRange("compile.fixed_inputs (bytes of all)", bytes, 0, Limits::kMaxAllFixedInputBytes);
 }
 
+absl::Status checkStates(const v1::CompileSpec& spec) {
+  TESSERA_RETURN_IF_ERROR(checkRange("compile.state.pairs (count)", spec.state().pairs_size(), 0, Limits::kMaxTensors));
+  for (int i = 0; i < spec.state().pairs_size(); ++i) {
+    const std::string field = absl::StrCat("compile.state.pairs[", i, "]");
+    const v1::StatePair& pair = spec.state().pairs(i);
+    TESSERA_RETURN_IF_ERROR(checkText(field + ".input", pair.input(), Limits::kMaxTensorNameLength, false));
+    TESSERA_RETURN_IF_ERROR(checkText(field + ".output", pair.output(), Limits::kMaxTensorNameLength, false));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status checkShare(const std::string& field, double value, double least, double most) {
   return value >= least && value <= most ? absl::OkStatus()
                                          : fieldError(field, absl::StrCat(value), absl::StrCat(least, " to ", most));
@@ -185,6 +196,7 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
   TESSERA_RETURN_IF_ERROR(checkKnowledge(spec));
   TESSERA_RETURN_IF_ERROR(checkSpecializations(spec));
   TESSERA_RETURN_IF_ERROR(checkFixedInputs(spec, limits));
+  TESSERA_RETURN_IF_ERROR(checkStates(spec));
   if (spec.has_pins()) {
     TESSERA_RETURN_IF_ERROR(checkDigest("compile.pins", spec.pins(), Limits::kMaxPinsBytes));
   } else if (spec.pin_use() != v1::PIN_USE_UNSPECIFIED) {

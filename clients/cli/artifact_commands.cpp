@@ -129,6 +129,10 @@ std::string describe(const v1::Manifest& manifest) {
                     absl::StrFormat("%.3g", static_cast<double>(variant.flops()) / 1e9), " GFLOP a run, arena ",
                     bytesText(variant.arena_bytes()), "\n", interfaceText("    ", manifest, variant));
   }
+  for (const v1::State& state : manifest.states()) {
+    absl::StrAppend(&text, "  state ", state.input(), "=", state.output(),
+                    state.has_growing_dim() ? absl::StrCat(", grows along dimension ", state.growing_dim()) : "", "\n");
+  }
   absl::StrAppend(&text, "  ", manifest.kernels(), " kernels");
   if (manifest.variants_size() == 0) {
     absl::StrAppend(&text, ", ", manifest.steps(), " steps, ",

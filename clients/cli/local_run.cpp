@@ -113,6 +113,18 @@ absl::StatusOr<LocalSession> createSession(const tessera_artifact* artifact, int
   return session;
 }
 
+absl::StatusOr<LocalState> createState(const tessera_artifact* artifact, const std::string& file) {
+  tessera_state* created = nullptr;
+  tessera_status code = tessera_state_create(artifact, &created);
+  if (code != TESSERA_OK) return runtimeError(code);
+  LocalState state(created, &tessera_state_destroy);
+  if (file.empty()) return state;
+  code = tessera_state_load(created, file.c_str());
+  if (code == TESSERA_IO_ERROR) return absl::NotFoundError(tessera_last_error());
+  if (code != TESSERA_OK) return runtimeError(code);
+  return state;
+}
+
 namespace {
 
 v1::TensorSpec specOf(const tessera_tensor_info& info) {
@@ -202,6 +214,7 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
   for (const v1::InputShape& each : choice.input_shapes())
     shapes[each.name()].assign(each.shape().begin(), each.shape().end());
   for (const auto& [name, tensor] : inputs) shapes[name].assign(tensor.spec.shape().begin(), tensor.spec.shape().end());
+  for (const auto& [name, shape] : state_inputs_) shapes[name] = shape;
   for (size_t i = 0; i < tessera_artifact_num_inputs(artifact); ++i) {
     tessera_tensor_info input;
     tessera_artifact_variant_input(artifact, variant, i, &input);
@@ -211,7 +224,7 @@ absl::Status RunBuffers::useRanges(const tessera_artifact* artifact, const RunIn
       const RangeUse* range = rangeOf(artifact, i, d);
       const int64_t size = given->second[static_cast<size_t>(d)];
       // Inputs that are too large are reported by checkInputs, with their names.
-      if (range && size <= range->room) sizes[static_cast<size_t>(range->position)] = size;
+      if (range && size >= 0 && size <= range->room) sizes[static_cast<size_t>(range->position)] = size;
     }
   }
   // Derives dimensions such as past + tokens; other unknown ranges get the variant's greatest size.
@@ -242,9 +255,33 @@ char* RunBuffers::allocate(size_t bytes) {
   return memory.back().get();
 }
 
+void RunBuffers::readStateShapes(const tessera_artifact* artifact) {
+  state_outputs_.assign(tessera_artifact_num_outputs(artifact), false);
+  if (state == nullptr) return;
+  for (size_t s = 0; s < tessera_artifact_num_states(artifact); ++s) {
+    tessera_state_info info;
+    tessera_artifact_state(artifact, s, &info);
+    tessera_tensor_info input;
+    tessera_artifact_input(artifact, info.input, &input);
+    std::vector<int64_t>& shape = state_inputs_[info.name];
+    shape.resize(static_cast<size_t>(input.rank));
+    tessera_state_shape(state, s, shape.data());
+    state_outputs_[info.output] = true;
+  }
+}
+
 absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInputs& from) {
   TESSERA_ASSIGN_OR_RETURN(inputs, readInputs(from.files));
-  TESSERA_ASSIGN_OR_RETURN(auto chosen, chooseVariant(artifact, from, inputs));
+  readStateShapes(artifact);
+  std::map<std::string, Tensor> known = inputs;  // shapes that select the variant
+  for (const auto& [name, shape] : state_inputs_) {
+    if (inputs.contains(name))
+      return absl::InvalidArgumentError(
+          absl::StrCat("input '", name, "' belongs to the state of the run: leave it out"));
+    if (std::find(shape.begin(), shape.end(), -1) != shape.end()) continue;
+    for (const int64_t extent : shape) known[name].spec.add_shape(extent);
+  }
+  TESSERA_ASSIGN_OR_RETURN(auto chosen, chooseVariant(artifact, from, known));
   variant = chosen;
   TESSERA_RETURN_IF_ERROR(useRanges(artifact, from));
   tessera_tensor_info info;
@@ -258,10 +295,23 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
       const std::string bytes(static_cast<const char*>(known), static_cast<size_t>(info.size_bytes));
       inputs.try_emplace(info.name, Tensor{input_specs.back(), bytes});
     }
-    if (from.random) inputs.try_emplace(info.name, seededTensor(input_specs.back(), from.seed + i));
+    if (from.random && !state_inputs_.contains(info.name))
+      inputs.try_emplace(info.name, seededTensor(input_specs.back(), from.seed + i));
   }
-  TESSERA_RETURN_IF_ERROR(checkInputs(inputs, input_specs));
+  std::vector<v1::TensorSpec> own_specs;  // of the caller
+  for (const v1::TensorSpec& spec : input_specs) {
+    if (state_inputs_.contains(spec.name())) {
+      inputs.erase(spec.name());  // a default value, which the state has at first
+    } else {
+      own_specs.push_back(spec);
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(checkInputs(inputs, own_specs));
   for (size_t i = 0; i < input_specs.size(); ++i) {
+    if (state_inputs_.contains(input_specs[i].name())) {
+      in.push_back({nullptr, 0});
+      continue;
+    }
     const std::string& bytes = inputs.at(input_specs[i].name()).bytes;
     char* data = allocate(bytes.size());
     if (!data) return absl::ResourceExhaustedError("not enough memory for the inputs");
@@ -271,6 +321,10 @@ absl::Status RunBuffers::prepare(const tessera_artifact* artifact, const RunInpu
   for (size_t i = 0; i < tessera_artifact_num_outputs(artifact); ++i) {
     tessera_artifact_variant_output(artifact, variant, i, &info);
     output_specs.push_back(specOf(info));
+    if (state_outputs_[i]) {
+      out.push_back({nullptr, 0});
+      continue;
+    }
     char* data = allocate(static_cast<size_t>(info.size_bytes));
     if (!data) return absl::ResourceExhaustedError("not enough memory for the outputs");
     out.push_back({data, static_cast<size_t>(info.size_bytes)});

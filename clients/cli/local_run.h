@@ -80,8 +80,14 @@ struct RangeUse {
   int64_t room = 0;      ///< the variant's capacity
 };
 
-/// The tensors of one run, in the artifact's order. Outputs are aligned to 64 bytes.
+using LocalState = std::unique_ptr<tessera_state, decltype(&tessera_state_destroy)>;
+
+/// The initial values of an artifact's state, or those of a file. INVALID_INPUT if the artifact has no state.
+absl::StatusOr<LocalState> createState(const tessera_artifact* artifact, const std::string& file);
+
+/// The tensors of one run, in the artifact's order. Outputs are aligned to 64 bytes. Those of the state are null.
 struct RunBuffers {
+  tessera_state* state = nullptr;  ///< set before prepare() for runs with a state
   size_t variant = 0;
   std::vector<RangeUse> ranges;
   std::vector<v1::TensorSpec> input_specs, output_specs;
@@ -101,8 +107,13 @@ struct RunBuffers {
  private:
   /// Derives the run's size of each range from --dim and the given inputs, and fills the inputs that hold these sizes.
   absl::Status useRanges(const tessera_artifact* artifact, const RunInputs& from);
+  /// Shapes of the state's inputs, as far as they are known.
+  void readStateShapes(const tessera_artifact* artifact);
   RangeUse* rangeOf(const tessera_artifact* artifact, size_t input, int32_t dimension);
   char* allocate(size_t bytes);
+
+  std::map<std::string, std::vector<int64_t>> state_inputs_;  // -1: unknown
+  std::vector<bool> state_outputs_;                           // per output
 };
 
 }  // namespace tessera::client

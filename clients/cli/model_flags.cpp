@@ -20,6 +20,10 @@ void ModelFlags::addTo(CLI::App* command) {
   shapes.addTo(command);
   command->add_option("--fix", fixed,
                       "compiles for one value of an input that decides shapes: NAME=2,3 or NAME=@F.npy");
+  command->add_option(
+      "--state", states,
+      "INPUT=OUTPUT: the artifact keeps this output as the input of the next run; repeat for each pair. "
+      "auto: pairs with names of exporters (past_key_values.0.key and present.0.key, h0 and hn)");
   command->add_option("--name", name, "name of the artifact (default: the model's stem)");
   command->add_option("--external-data", external_data,
                       "LOCATION=FILE for external tensors that are not in the model's folder");
@@ -51,6 +55,18 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
   for (const std::string& text : fixed) {
     TESSERA_ASSIGN_OR_RETURN(auto value, parseFix(text));
     *request.spec.add_fixed_inputs() = std::move(value);
+  }
+  for (const std::string& text : states) {
+    if (text == "auto") {
+      request.spec.mutable_state()->set_automatic(true);
+      continue;
+    }
+    const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+    if (parts.size() != 2 || parts[0].empty() || parts[1].empty())
+      return absl::InvalidArgumentError(absl::StrCat("--state ", text, ": write INPUT=OUTPUT, or auto"));
+    v1::StatePair* pair = request.spec.mutable_state()->add_pairs();
+    pair->set_input(parts[0]);
+    pair->set_output(parts[1]);
   }
   for (const std::string& text : external_data) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));

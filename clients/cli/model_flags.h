@@ -17,6 +17,7 @@ struct ModelFlags {
   std::string name;
   ShapeFlags shapes;
   std::vector<std::string> fixed;          ///< "shape=2,3", see fix_flag.h
+  std::vector<std::string> states;         ///< "past=present", or "auto"
   std::vector<std::string> external_data;  ///< "location=file"
   std::string format;                      ///< empty: by the file's extension
   int opt_level = 0;

@@ -31,6 +31,23 @@ TEST(ModelFlagsTest, FillsTheSpec) {
   EXPECT_FALSE(flags.fill(request).ok());
 }
 
+TEST(ModelFlagsTest, StatesArePairsOrFoundByName) {
+  ModelFlags flags;
+  flags.target = "cascadelake";
+  flags.states = {"h0=hn", "a=b=c", "auto"};
+  CompileRequest request;
+  ASSERT_TRUE(flags.fill(request).ok());
+  EXPECT_TRUE(request.spec.state().automatic());
+  ASSERT_EQ(request.spec.state().pairs_size(), 2);
+  EXPECT_EQ(request.spec.state().pairs(0).input(), "h0");
+  EXPECT_EQ(request.spec.state().pairs(0).output(), "hn");
+  EXPECT_EQ(request.spec.state().pairs(1).output(), "b=c");
+  for (const char* wrong : {"h0", "=hn", "h0="}) {
+    flags.states = {wrong};
+    EXPECT_FALSE(flags.fill(request).ok()) << wrong;
+  }
+}
+
 TEST(ModelFlagsTest, TheEndingOrTheFlagSaysTheFormat) {
   ModelFlags flags;
   flags.target = "cascadelake";

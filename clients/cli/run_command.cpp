@@ -32,6 +32,8 @@ struct RunFlags {
   std::string output_folder;
   int repeat = 1, warmup = 0, threads = 1;
   bool steps = false, verify = false, guard = false;
+  bool state = false;               // keep values from run to run
+  std::string state_in, state_out;  // imply it
   std::string follow, window;
   std::string job;
   int version = 0;  // 0: the chosen version
@@ -59,6 +61,9 @@ absl::StatusOr<std::vector<double>> timeRuns(tessera_session* session, const Run
         flags.guard
             ? tessera_session_run_guarded(session, buffers.in.data(), buffers.in.size(), buffers.out.data(),
                                           buffers.out.size(), r % 2 == 0 ? TESSERA_GUARD_BACK : TESSERA_GUARD_FRONT)
+        : buffers.state != nullptr
+            ? tessera_session_run_state(session, buffers.state, buffers.in.data(), buffers.in.size(),
+                                        buffers.out.data(), buffers.out.size())
             : tessera_session_run(session, buffers.in.data(), buffers.in.size(), buffers.out.data(),
                                   buffers.out.size());
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
@@ -204,6 +209,9 @@ std::optional<int> runIfSimulated(const CommandLine& line, const RunFlags& flags
                                                   "this one has machine code: `--steps` times its kernels"),
                        line.json);
   if (!simulated) return std::nullopt;
+  if (flags.state || !flags.state_in.empty() || !flags.state_out.empty())
+    return reportError(absl::InvalidArgumentError("the artifact is a program of a described chip, which has no state"),
+                       line.json);
   if (flags.sandbox.on || flags.guard || flags.repeat > 1 || flags.warmup > 0 || flags.threads > 1)
     return reportError(
         absl::InvalidArgumentError(
@@ -231,6 +239,13 @@ const compiler::ArtifactFile* ifOpened(const compiler::RuntimeStatus& status, co
 // Runs an artifact of machine code in this process.
 int runMachineCode(const CommandLine& line, const RunFlags& flags, LocalArtifact artifact) {
   RunBuffers buffers;
+  LocalState state(nullptr, &tessera_state_destroy);
+  if (flags.state || !flags.state_in.empty() || !flags.state_out.empty()) {
+    auto made = createState(artifact.get(), flags.state_in);
+    if (!made.ok()) return reportError(made.status(), line.json);
+    state = *std::move(made);
+    buffers.state = state.get();
+  }
   if (absl::Status status = buffers.prepare(artifact.get(), flags.inputs); !status.ok()) {
     return reportError(status, line.json);
   }
@@ -241,9 +256,17 @@ int runMachineCode(const CommandLine& line, const RunFlags& flags, LocalArtifact
   tessera_report_faults(line.json ? endByFault<true> : endByFault<false>);
   auto times_ms = timeRuns(session.get(), flags, buffers);
   if (!times_ms.ok()) return reportError(times_ms.status(), line.json);
+  if (!flags.state_out.empty()) {
+    const tessera_status code = tessera_state_save(state.get(), flags.state_out.c_str());
+    if (code != TESSERA_OK) return reportError(runtimeError(code), line.json);
+  }
   OutputFolder folder(flags.output_folder);
+  std::vector<v1::TensorSpec> written;  // outputs that the state does not keep
+  for (size_t i = 0; i < buffers.out.size(); ++i)
+    if (buffers.out[i].data != nullptr) written.push_back(buffers.output_specs[i]);
   if (!flags.output_folder.empty()) {
     for (size_t i = 0; i < buffers.out.size(); ++i) {
+      if (buffers.out[i].data == nullptr) continue;
       absl::Status status = folder.write(buffers.output_specs[i], {static_cast<const char*>(buffers.out[i].data),
                                                                    static_cast<size_t>(buffers.out_bytes[i])});
       if (!status.ok()) return reportError(status, line.json);
@@ -262,7 +285,7 @@ int runMachineCode(const CommandLine& line, const RunFlags& flags, LocalArtifact
     std::cout << absl::StrFormat(
         R"({"latency_ms":{"median":%.6f,"min":%.6f,"p90":%.6f,"p99":%.6f,"max":%.6f},"runs":%d,"threads":%d,"outputs":%s%s%s%s%s})",
         latency.median, latency.min, latency.p90, latency.p99, latency.max, latency.runs, flags.threads,
-        outputsJson(buffers.output_specs, folder.files()), flags.guard ? ",\"guarded\":true" : "",
+        outputsJson(written, folder.files()), flags.guard ? ",\"guarded\":true" : "",
         buffers.ranges.empty() ? "" : rangesJson(buffers.ranges, work), memoryJson(artifact.get(), session.get()),
         flags.steps ? ",\"steps\":" + stepsJson(artifact.get(), buffers.variant, step_medians) : "");
     std::cout << "\n";
@@ -274,8 +297,8 @@ int runMachineCode(const CommandLine& line, const RunFlags& flags, LocalArtifact
     std::cout << rangesText(buffers.ranges, work) << "; " << arenaText(artifact.get(), buffers.variant, session.get())
               << "\n";
   if (flags.steps) std::cout << stepTable(artifact.get(), buffers.variant, step_medians);
-  for (size_t i = 0; i < buffers.output_specs.size(); ++i) {
-    const v1::TensorSpec& spec = buffers.output_specs[i];
+  for (size_t i = 0; i < written.size(); ++i) {
+    const v1::TensorSpec& spec = written[i];
     std::cout << "  " << spec.name() << ": " << typeText(spec) << inFile(folder, i) << "\n";
   }
   return 0;
@@ -347,9 +370,17 @@ void addRunCommand(CommandLine& line) {
               "detect kernels that access memory outside their operands: place operands between inaccessible pages, at "
               "both ends alternately (at least two runs, which must agree); takes about ten times as long")
           ->excludes(steps);
+  auto* state =
+      command->add_flag("--state", flags->state,
+                        "keep the artifact's state (`compile --state`) from run to run, from its initial value on");
+  auto* state_in = command->add_option("--state-in", flags->state_in, "begin with the state in this safetensors file");
+  auto* state_out =
+      command->add_option("--state-out", flags->state_out, "write the state after the last run to this file");
+  for (auto* option : {state, state_in, state_out}) option->excludes(guard)->excludes(steps)->excludes(followed);
   flags->trust.addTo(command);
   command->add_flag("--verify", flags->verify, "also check the checksum of the weights");
-  flags->sandbox.addTo(command)->needs(artifact)->excludes(guard);
+  auto* sandbox = flags->sandbox.addTo(command)->needs(artifact)->excludes(guard);
+  for (auto* option : {state, state_in, state_out}) option->excludes(sandbox);
   flags->simulated.addTo(command);
   command->callback([&line, flags] {
     if (flags->artifact.empty() && flags->follow.empty() && flags->job.empty())

@@ -4,18 +4,27 @@
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <string.h>
 
 #include "compiler/runtime/tessera.h"
 
 typedef tessera_status (*run_function)(tessera_session*, const tessera_const_buffer*, size_t, const tessera_buffer*,
                                        size_t);
+typedef tessera_status (*run_state_function)(tessera_session*, tessera_state*, const tessera_const_buffer*, size_t,
+                                             const tessera_buffer*, size_t);
 enum { kOnStack = 16 };
 
 /* Gets buffer views of `count` arrays and converts them to C structures; inputs and outputs have the same layout.
-   Returns the number of views; fewer than `count` with an exception set. */
+   None is left out. Returns the number of views; fewer than `count` with an exception set. */
 static Py_ssize_t take(PyObject* arrays, Py_ssize_t count, int flags, Py_buffer* views, tessera_buffer* places) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* array = PyList_GetItem(arrays, i);
+    if (array == Py_None) {
+      memset(&views[i], 0, sizeof views[i]); /* a view of nothing, which may be released */
+      places[i].data = NULL;
+      places[i].size_bytes = 0;
+      continue;
+    }
     if (!array || PyObject_GetBuffer(array, &views[i], flags) != 0) return i;
     places[i].data = views[i].buf;
     places[i].size_bytes = (size_t)views[i].len;
@@ -23,12 +32,14 @@ static Py_ssize_t take(PyObject* arrays, Py_ssize_t count, int flags, Py_buffer*
   return count;
 }
 
-/* run(address of tessera_session_run, address of a session, [inputs], [outputs]) -> tessera_status. */
+/* run(address of tessera_session_run, address of a session, [inputs], [outputs]) -> tessera_status, or
+   run(address of tessera_session_run_state, address of a session, [inputs], [outputs], address of a state). */
 static PyObject* run(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   (void)self;
-  if (count != 4) return PyErr_Format(PyExc_TypeError, "run takes 4 arguments, not %zd", count);
+  if (count != 4 && count != 5) return PyErr_Format(PyExc_TypeError, "run takes 4 or 5 arguments, not %zd", count);
   void* function = PyLong_AsVoidPtr(arguments[0]);
   void* session = PyLong_AsVoidPtr(arguments[1]);
+  void* state = count == 5 ? PyLong_AsVoidPtr(arguments[4]) : NULL;
   const Py_ssize_t inputs = PyList_Size(arguments[2]);
   const Py_ssize_t outputs = PyList_Size(arguments[3]);
   if (PyErr_Occurred()) return NULL;
@@ -50,9 +61,14 @@ static PyObject* run(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
     if (taken == inputs + outputs) {
       tessera_status status;
       run_function session_run;
+      run_state_function session_run_state;
       *(void**)&session_run = function;
-      Py_BEGIN_ALLOW_THREADS status =
-          session_run(session, (const tessera_const_buffer*)places, (size_t)inputs, places + inputs, (size_t)outputs);
+      *(void**)&session_run_state = function;
+      const tessera_const_buffer* in = (const tessera_const_buffer*)places;
+      tessera_buffer* out = places + inputs;
+      Py_BEGIN_ALLOW_THREADS status = state
+                                          ? session_run_state(session, state, in, (size_t)inputs, out, (size_t)outputs)
+                                          : session_run(session, in, (size_t)inputs, out, (size_t)outputs);
       Py_END_ALLOW_THREADS answer = PyLong_FromLong(status);
     }
     while (taken > 0) PyBuffer_Release(&views[--taken]);

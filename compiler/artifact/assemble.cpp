@@ -162,6 +162,10 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   *manifest.mutable_outputs() = plan.outputs();
   *manifest.mutable_fixed_inputs() = plan.fixed_inputs();
   *manifest.mutable_default_inputs() = plan.default_inputs();
+  for (v1::State state : plan.states()) {
+    state.clear_append();
+    *manifest.add_states() = std::move(state);
+  }
   addRunFaults(plan, manifest);
   for (const v1::Plan& variant : plan.variants()) addRunFaults(variant, manifest);
   manifest.set_arena_bytes(plan.arena_bytes());

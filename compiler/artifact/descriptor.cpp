@@ -50,8 +50,10 @@ class Tables {
     fixed_input_ = llvm::StructType::get(i32, i32, pointer_, i64);
     extent_ = llvm::StructType::get(i32, i32, i32, i32);
     refused_ = llvm::StructType::get(i32, i32, i64, i64, i64, pointer_);
-    variant_ = llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_,
-                                     pointer_, pointer_, i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i64);
+    variant_ =
+        llvm::StructType::get(pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_, pointer_,
+                              pointer_, pointer_, i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i64);
+    state_ = llvm::StructType::get(i32, i32, i32, i32, i32, i32, pointer_);
     carried_ = llvm::StructType::get(i32, i32, i32, i32, i32);
     scan_ = llvm::StructType::get(i32, i32, i32, i32);
     loop_ = llvm::StructType::get(i32, i32, i64, i32, i32, i32, i32, i32, i32, pointer_, pointer_, i32, i32);
@@ -145,6 +147,7 @@ class Tables {
                                       table(allocation_, allocations),
                                       table(loop_, loops),
                                       table(pointer_, faultMessages(plan)),
+                                      table(state_, states(plan)),
                                       int32(plan.dimensions_size()),
                                       int32(plan.buffers_size()),
                                       int32(plan.steps_size()),
@@ -154,7 +157,7 @@ class Tables {
                                       int32(plan.loops_size()),
                                       int32(plan.run_faults().messages_size()),
                                       int32(plan.run_faults().messages().empty() ? -1 : plan.run_faults().buffer()),
-                                      int32(0),
+                                      int32(plan.states_size()),
                                       int64(plan.arena_bytes())});
   }
   Constant* loopEntry(const v1::StepLoop& loop) {
@@ -177,6 +180,27 @@ class Tables {
          int32(loop.has_condition() ? loop.condition() : -1), int32(loop.has_iteration() ? loop.iteration() : -1),
          int32(loop.has_executed() ? loop.executed() : -1), int32(loop.carried_size()), table(carried_, carried),
          table(scan_, scans), int32(loop.scans_size()), int32(0)});
+  }
+  std::vector<Constant*> states(const v1::Plan& plan) {
+    const auto indexOf = [](const auto& tensors, const std::string& name) {
+      const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const v1::TensorSpec& spec) {
+        return spec.name() == name;
+      });  // checkIndices() has found it
+      return found - tensors.begin();
+    };
+    std::vector<Constant*> entries;
+    for (const v1::State& state : plan.states()) {
+      std::vector<Constant*> identities;
+      for (const int32_t step : state.append().identity_steps()) identities.push_back(int32(step));
+      entries.push_back(llvm::ConstantStruct::get(
+          state_,
+          {int32(indexOf(plan.inputs(), state.input())), int32(indexOf(plan.outputs(), state.output())),
+           int32(state.has_growing_dim() ? state.growing_dim() : -1),
+           int32(state.has_append() ? state.append().rows_step() : -1),
+           int32(state.has_append() ? state.append().concat_step() : -1),
+           int32(static_cast<int64_t>(identities.size())), table(llvm::Type::getInt32Ty(context_), identities)}));
+    }
+    return entries;
   }
   std::vector<Constant*> rangesOf(const v1::TensorSpec& input) const {
     if (input.bounded_dims().empty()) return {};
@@ -297,7 +321,7 @@ class Tables {
   llvm::LLVMContext& context_;
   llvm::PointerType* pointer_;
   llvm::StructType *tensor_, *buffer_, *phase_, *step_, *grid_bound_, *term_, *write_bound_, *allocation_, *dimension_,
-      *fixed_input_, *extent_, *refused_, *variant_, *carried_, *scan_, *loop_;
+      *fixed_input_, *extent_, *refused_, *variant_, *carried_, *scan_, *loop_, *state_;
   std::vector<Constant*> phases_;  // per workload
 };
 
@@ -354,12 +378,33 @@ absl::Status checkSteps(const v1::Plan& plan, int workloads, const std::string& 
   return absl::OkStatus();
 }
 
+/// Checks the pairs of one plan, and that they are those of the outer plan.
+absl::Status checkStates(const v1::Plan& outer, const v1::Plan& plan, const std::string& where) {
+  const auto has = [](const auto& tensors, const std::string& name) {
+    return std::ranges::any_of(tensors, [&](const v1::TensorSpec& spec) { return spec.name() == name; });
+  };
+  if (plan.states_size() != outer.states_size()) return internalFailure(absl::StrCat(where, "has other states"));
+  for (int i = 0; i < plan.states_size(); ++i) {
+    const v1::State& state = plan.states(i);
+    if (state.input() != outer.states(i).input() || state.output() != outer.states(i).output() ||
+        !has(plan.inputs(), state.input()) || !has(plan.outputs(), state.output()))
+      return internalFailure(absl::StrCat(where, "states[", i, "] names no such input or output"));
+    const auto isStep = [&](int32_t step) { return step >= 0 && step < plan.steps_size(); };
+    const v1::State::Append& append = state.append();
+    if (state.has_append() && (!isStep(append.rows_step()) || !isStep(append.concat_step()) ||
+                               !std::ranges::all_of(append.identity_steps(), isStep)))
+      return internalFailure(absl::StrCat(where, "states[", i, "] names no such step"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
   if (kernels != static_cast<size_t>(plan.workloads_size())) return internalFailure("not one kernel for each workload");
   if (plan.variants_size() >= TESSERA_MAX_VARIANTS) {
     return internalFailure(absl::StrCat(plan.variants_size() + 1, " variants; at most ", TESSERA_MAX_VARIANTS));
   }
   TESSERA_RETURN_IF_ERROR(checkSteps(plan, plan.workloads_size(), ""));
+  TESSERA_RETURN_IF_ERROR(checkStates(plan, plan, ""));
   if (absl::Status status = checkSteps(plan.preparation(), plan.workloads_size(), "preparation."); !status.ok())
     return status;
   for (int i = 0; i < plan.variants_size(); ++i) {
@@ -369,6 +414,7 @@ absl::Status checkIndices(const v1::Plan& plan, size_t kernels) {
       return internalFailure(absl::StrCat(where, "inputs or outputs are not as many as the plan's"));
     }
     TESSERA_RETURN_IF_ERROR(checkSteps(variant, plan.workloads_size(), where));
+    TESSERA_RETURN_IF_ERROR(checkStates(plan, variant, where));
   }
   return absl::OkStatus();
 }

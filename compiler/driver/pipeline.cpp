@@ -17,6 +17,7 @@
 #include "compiler/driver/model_view.h"
 #include "compiler/driver/schedules.h"
 #include "compiler/driver/specializations.h"
+#include "compiler/driver/state_pairs.h"
 #include "compiler/driver/weights_file.h"
 #include "compiler/graph/graph.h"
 #include "compiler/graph/planning_context.h"
@@ -124,6 +125,18 @@ absl::Status checkSizes(const v1::Target& target, const std::vector<Bindings>& v
   return failureStatus(failure);
 }
 
+/// INVALID_INPUT for states, which the simulator does not keep.
+absl::Status checkNoState(const v1::Target& target, const v1::StateOptions& state) {
+  if (state.pairs().empty() && !state.automatic()) return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_INPUT);
+  failure.set_message(absl::StrCat("programs for ", target.name(), " run on the simulator, which keeps no state"));
+  failure.set_attribute("state");
+  failure.set_accepted("no state");
+  failure.set_fix("leave --state out: each run then takes the value as an input and returns it as an output");
+  return failureStatus(failure);
+}
+
 /// If the model works in no run of a variant with ranges, returns the options that start these ranges at a later
 /// variant's size, if the model works there. `failed` is a position in `variants`, which are in ascending order.
 std::string whereToBegin(const PlanRequest& request, const std::vector<Bindings>& variants, size_t failed,
@@ -171,6 +184,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
   const CodeFacts facts =
       backend ? backend->facts(target, !optimized) : CodeFacts{.slices = false, .prepares_weights = false};
   if (!facts.ranges) TESSERA_RETURN_IF_ERROR(checkSizes(target, variants));
+  if (isSimulated(target)) TESSERA_RETURN_IF_ERROR(checkNoState(target, request.spec.state()));
   // One place decides all schedules, so that equal workloads of different variants are planned once.
   VariantMerger merger;
   Schedules schedules(target, backend, request.spec, request.pins, request.steps);
@@ -201,6 +215,12 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     const std::string nodes = absl::StrCat(model->nodes, " nodes");
     model->least = minSizes(variants, bindings);
 
+    // The last inputs are the sizes of ranges, which are no state.
+    const auto sizes = std::ranges::count_if(model->dimensions, [](const auto& each) { return each.size() < 0; });
+    absl::StatusOr<std::vector<v1::State>> states =
+        statesOf(request.spec.state(), {model->inputs.begin(), model->inputs.end() - sizes}, model->outputs);
+    if (!states.ok()) return inVariant(bindings, count, states.status());
+
     // 2. Graph: rewrites, fused groups, one workload for equal groups, one arena for intermediates.
     const Stopwatch graph_time;
     const std::vector<v1::DimensionBinding> dimensions = model->dimensions;
@@ -214,7 +234,8 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
         .canonicalizer = &workbench->canonicalizer,
         .folded_weights = memoryOf(request),
         .code = facts,
-        .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs))};
+        .pins = suggested ? *suggested : choicesOf(request.pins, variantText(model->inputs)),
+        .states = *std::move(states)};
     options.folded_weights.folded = [&, told = int64_t{0}](int64_t bytes) mutable {
       if (bytes < told) told = 0;  // a new pass over the weights
       if (bytes - told < kToldEvery) return;

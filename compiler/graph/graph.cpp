@@ -46,7 +46,7 @@ absl::StatusOr<PlannedGraph> planGroups(mlir::func::FuncOp main, const ImportedM
     }
     finished("choose-fusions");
     TESSERA_RETURN_IF_ERROR(these.finish());
-    TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, writePlan(model, std::move(groups), chip, loops));
+    TESSERA_ASSIGN_OR_RETURN(PlannedGraph planned, writePlan(model, std::move(groups), chip, loops, options.states));
     finished("write-plan");
     TESSERA_ASSIGN_OR_RETURN(
         auto more, options.find_refused ? options.find_refused(planned) : std::vector<GraphChoices::Refused>());

@@ -57,6 +57,7 @@ struct GraphOptions {
   FoldedWeightStorage folded_weights = {};  ///< allocates the bytes of weights computed at compile time
   CodeFacts code = {};                      ///< of the code that runs the plan
   std::vector<v1::Choice> pins = {};        ///< applied, or INVALID_SCHEDULE with the place
+  std::vector<v1::State> states = {};       ///< without append, which the plan adds where it can
   /// Called after each selection of chains and regions. Returns the choices whose workloads cannot run slice by slice,
   /// with the reasons; groups are then selected again without them, until it returns none. If null, all can. An error
   /// ends planning.

@@ -72,6 +72,7 @@ RuntimeStatus Session::runGuarded(std::span<const tessera_const_buffer> inputs, 
   if (RuntimeStatus status = checkDerivedDims(inputs); !status.ok()) return status;
   fitToSizes(inputs);
   bindCaller(inputs, outputs);
+  applyRoles();
   const Bound& bound = bound_[variant_];
   if (bound.arena.bytes() > 0) {
     std::memset(arena_.data(), poisonAt(end), static_cast<size_t>(bound.arena.bytes()));

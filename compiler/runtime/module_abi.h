@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define TESSERA_MODULE_ABI 11
+#define TESSERA_MODULE_ABI 12
 #define TESSERA_MODULE_SYMBOL "tessera_module_v1"
 #define TESSERA_BUFFER_ALIGNMENT 64
 
@@ -189,6 +189,21 @@ typedef struct {
   const char* reason;
 } tessera_module_refused_sizes;
 
+/* An output whose value is an input of the next run. It has the input's shape, except along `growing_dim` (-1: none),
+ * where the input's extent is a range and the output has more rows: those of the input, then new ones.
+ * `rows_step` (-1: there are no such steps) computes the new rows alone, as its only result, laid out as the output
+ * with fewer rows; only runs with a state execute it. `concat_step` computes the output from the input and the new
+ * rows; a run with a state copies the rows into the state's memory instead. No other step reads the input. The steps of
+ * `identity_steps` have one result: the output with zeros after its last row; runs with a state skip them, and the
+ * state's memory takes the place of the result, in which no other step writes. */
+typedef struct {
+  int32_t input, output; /* of the model */
+  int32_t growing_dim;
+  int32_t rows_step, concat_step;
+  int32_t num_identity_steps;
+  const int32_t* identity_steps; /* ascending */
+} tessera_module_state;
+
 /* The model for one set of input shapes. Names and element types of inputs and outputs are the same in all variants; no
  * two variants have the same input shapes. */
 typedef struct {
@@ -205,6 +220,7 @@ typedef struct {
   /* Errors that steps find. After a run `fault_buffer` holds an i64: 0, or k if the run is the error
    * fault_messages[k - 1]. Without messages there is no such buffer. */
   const char* const* fault_messages;
+  const tessera_module_state* states; /* the same inputs and outputs in every variant */
   int32_t num_dimensions;
   int32_t num_buffers;
   int32_t num_steps;
@@ -214,7 +230,7 @@ typedef struct {
   int32_t num_loops;
   int32_t num_fault_messages;
   int32_t fault_buffer;
-  int32_t reserved;
+  int32_t num_states;
   int64_t arena_bytes; /* one per concurrent run, for the greatest sizes */
 } tessera_module_variant;
 

@@ -85,7 +85,7 @@ class Checker {
         !array(v.outputs, m_->num_outputs) || !array(v.buffers, v.num_buffers) || !array(v.steps, v.num_steps) ||
         !array(v.extents, v.num_extents) || !array(v.refused_sizes, v.num_refused_sizes) ||
         !array(v.allocations, v.num_allocations) || !array(v.loops, v.num_loops) ||
-        !array(v.fault_messages, v.num_fault_messages)) {
+        !array(v.fault_messages, v.num_fault_messages) || !array(v.states, v.num_states)) {
       return fail("module", 0, "has a table outside the code");
     }
     int ranges = 0;
@@ -132,7 +132,77 @@ class Checker {
       if (sizes.multiple < 0) return fail("refused size", i, "has an impossible multiple");
       if (!string(sizes.reason)) return fail("refused size", i, "has its reason outside the code");
     }
+    for (int i = 0; i < v.num_states; ++i) {
+      if (const char* what = state(v, i)) return fail("state", i, what);
+    }
     return faults(v);
+  }
+
+  const char* state(const tessera_module_variant& v, int index) const {
+    const tessera_module_state& s = v.states[index];
+    if (s.input < 0 || s.input >= m_->num_inputs || s.output < 0 || s.output >= m_->num_outputs)
+      return "refers to no such tensor";
+    for (int i = 0; i < index; ++i)
+      if (v.states[i].input == s.input || v.states[i].output == s.output) return "has a tensor of another state";
+    const tessera_module_tensor &in = v.inputs[s.input], &out = v.outputs[s.output];
+    if (in.dtype != out.dtype || in.rank != out.rank) return "has tensors of different types";
+    if (s.growing_dim < -1 || s.growing_dim >= in.rank) return "grows along no dimension";
+    if (s.growing_dim >= 0 && (!in.ranges || in.ranges[s.growing_dim] < 0)) return "grows along no range";
+    for (int32_t d = 0; d < in.rank; ++d) {
+      const bool equal = d == s.growing_dim ? in.shape[d] <= out.shape[d] : in.shape[d] == out.shape[d];
+      if (!equal) return "has tensors of different shapes";
+    }
+    if (s.growing_dim >= 0 && extentOf(v, s) == nullptr) return "grows by an unknown number of rows";
+    if (s.rows_step == -1) return s.num_identity_steps == 0 ? nullptr : "skips steps without an appending step";
+    return append(v, s);
+  }
+
+  static const tessera_module_extent* extentOf(const tessera_module_variant& v, const tessera_module_state& s) {
+    const auto* const end = v.extents + v.num_extents;
+    const auto* const found = std::find_if(v.extents, end, [&](const tessera_module_extent& e) {
+      return e.output == s.output && e.dimension == s.growing_dim;
+    });
+    return found == end ? nullptr : found;
+  }
+
+  /// Checks the steps that a run with a state replaces.
+  const char* append(const tessera_module_variant& v, const tessera_module_state& s) const {
+    const auto isStep = [&](int32_t step) { return step >= 0 && step < v.num_steps; };
+    if (s.growing_dim < 0 || !isStep(s.rows_step) || !isStep(s.concat_step) || s.rows_step >= s.concat_step ||
+        v.num_loops > 0 || !array(s.identity_steps, s.num_identity_steps))
+      return "appends in no such step";
+    const auto resultOf = [&](int32_t step) -> const tessera_module_buffer* {
+      const tessera_module_step& of = v.steps[step];
+      return of.num_results == 1 ? &v.buffers[of.operands[of.num_operands - 1]] : nullptr;
+    };
+    const tessera_module_buffer *rows = resultOf(s.rows_step), *whole = resultOf(s.concat_step);
+    if (!rows || rows->kind != TESSERA_BUFFER_ARENA || !whole || whole->kind != TESSERA_BUFFER_OUTPUT ||
+        whole->index != s.output)
+      return "appends to no output";
+    const tessera_module_tensor &in = v.inputs[s.input], &out = v.outputs[s.output];
+    const int64_t capacity = out.shape[s.growing_dim], added = capacity - in.shape[s.growing_dim];
+    if (added < 1 || rows->size_bytes != out.size_bytes / capacity * added) return "appends rows of another size";
+    for (int32_t i = 0; i < s.num_identity_steps; ++i) {
+      const int32_t step = s.identity_steps[i];
+      if (!isStep(step) || step <= s.concat_step) return "skips no such step";
+      const tessera_module_buffer* result = resultOf(step);
+      if (!result || result->kind != TESSERA_BUFFER_ARENA || v.num_allocations == 0 ||
+          result->size_bytes != out.size_bytes || result->offset != v.allocations[result->index].offset)
+        return "skips a step whose result is no copy of the output";
+      for (int32_t other = 0; other < v.num_steps; ++other) {
+        if (other != step && writes(v, v.steps[other], result->index)) return "shares memory that another step writes";
+      }
+    }
+    return nullptr;
+  }
+
+  /// Whether a step writes in an allocation of the arena.
+  static bool writes(const tessera_module_variant& v, const tessera_module_step& s, int32_t allocation) {
+    for (int32_t i = s.num_operands - s.num_results; i < s.num_operands; ++i) {
+      const tessera_module_buffer& b = v.buffers[s.operands[i]];
+      if (b.kind == TESSERA_BUFFER_ARENA && b.index == allocation) return true;
+    }
+    return false;
   }
 
   RuntimeStatus faults(const tessera_module_variant& v) const {
@@ -156,6 +226,12 @@ class Checker {
       }
       for (int i = 0; i < m_->num_outputs; ++i) {
         if (!sameTensor(other->outputs[i], v.outputs[i])) return "has another output than the first";
+      }
+      if (other->num_states != v.num_states) return "has other states than the first";
+      for (int i = 0; i < v.num_states; ++i) {
+        if (other->states[i].input != v.states[i].input || other->states[i].output != v.states[i].output ||
+            (other->states[i].growing_dim < 0) != (v.states[i].growing_dim < 0))
+          return "has other states than the first";
       }
       // Two variants with equal shapes could never both be selected.
       bool distinct = false;

@@ -63,10 +63,10 @@ struct Tables {
     fixed = {0, 0, value, 128};
     extents[0] = {0, 0, 4, 0};
     extents[1] = {0, 1, 4, 0};
-    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, nullptr, nullptr, faults, 1,
-                   5,          1,      2,       0,       0,     0,       1,       4,       0,       256};
-    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, nullptr, nullptr, 1,
-                   4,          1,       0,        0,        0,     0,       0,       -1,      0,       512};
+    variants[0] = {&dimension, &input, &output, buffers, &step, extents, nullptr, nullptr, nullptr, faults, nullptr,
+                   1,          5,      1,       2,       0,     0,       0,       1,       4,       0,      256};
+    variants[1] = {&dimension, &input2, &output2, buffers2, &step, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                   1,          4,       1,        0,        0,     0,       0,       0,       -1,      0,       512};
     weight = {text, TESSERA_F32, 2, shape, 128, nullptr};
     weight_buffers[0] = {TESSERA_BUFFER_WEIGHT, 0, 0, 64};
     weight_buffers[1] = {TESSERA_BUFFER_OUTPUT, 0, 0, 128};
@@ -76,6 +76,7 @@ struct Tables {
                       &weight,
                       weight_buffers,
                       &weight_step,
+                      nullptr,
                       nullptr,
                       nullptr,
                       nullptr,
@@ -382,6 +383,106 @@ TEST(ModuleCheck, RefusedSizesAreOfARange) {
   refuses("is not within its range", [](tessera_module_refused_sizes& s) { s.last = 0; });
   refuses("an impossible multiple", [](tessera_module_refused_sizes& s) { s.multiple = -2; });
   refuses("its reason outside", [](tessera_module_refused_sizes& s) { s.reason = "elsewhere"; });
+}
+
+/// A decoder's cache: rows of 8 elements, up to 4 before a run and 6 after it; step 0 computes new rows, step 1
+/// concatenates, step 2 copies the output.
+struct StateTables {
+  Tables tables;
+  int32_t ranges[2] = {0, -1};
+  int64_t whole[2] = {6, 8};
+  int64_t count = 0;
+  tessera_module_tensor inputs[2]{};
+  tessera_module_buffer buffers[6]{};
+  tessera_module_allocation allocations[2]{};
+  int32_t operands[3][2] = {{4, 1}, {0, 2}, {2, 3}};
+  tessera_module_step steps[3]{};
+  tessera_module_extent extent = {0, 0, 4, 0};
+  int32_t identities[1] = {2};
+  tessera_module_state state{};
+
+  StateTables() {
+    tables.dimension.size = -4;
+    inputs[0] = {tables.text, TESSERA_F32, 2, tables.shape, 128, ranges};
+    inputs[1] = {tables.text, TESSERA_I64, 0, nullptr, 8, nullptr};
+    tables.output = {tables.text, TESSERA_F32, 2, whole, 192, nullptr};
+    buffers[0] = {TESSERA_BUFFER_INPUT, 0, 0, 128};
+    buffers[1] = {TESSERA_BUFFER_ARENA, 0, 0, 64};
+    buffers[2] = {TESSERA_BUFFER_OUTPUT, 0, 0, 192};
+    buffers[3] = {TESSERA_BUFFER_ARENA, 1, 64, 192};
+    buffers[4] = {TESSERA_BUFFER_INPUT, 1, 0, 8};
+    allocations[0] = {0, 64, 0, 1};
+    allocations[1] = {64, 192, 2, 3};
+    for (int i = 0; i < 3; ++i)
+      steps[i] = {tables.text, tables.text, &tables.phase, 1, 2, operands[i], 10, 0, 0, 1, 0, nullptr, nullptr, 0, 0};
+    state = {0, 0, 0, 0, 1, 1, identities};
+    tables.variants[0] = {&tables.dimension,
+                          inputs,
+                          &tables.output,
+                          buffers,
+                          steps,
+                          &extent,
+                          nullptr,
+                          allocations,
+                          nullptr,
+                          nullptr,
+                          &state,
+                          1,
+                          5,
+                          3,
+                          1,
+                          0,
+                          2,
+                          0,
+                          0,
+                          -1,
+                          1,
+                          256};
+    tables.module.num_inputs = 2;
+    tables.module.num_fixed_inputs = 0;
+  }
+
+  RuntimeStatus check() const {
+    const auto begin = reinterpret_cast<uintptr_t>(this), code = reinterpret_cast<uintptr_t>(&kernel);
+    const ImageSegment segments[] = {{begin, begin + sizeof(StateTables), false}, {code, code + 1, true}};
+    return checkModule(&tables.module, segments, {"x86_64-unknown-linux-gnu", {"avx2", "fma"}}, 128);
+  }
+};
+
+TEST(ModuleCheck, StatesAreOfAnInputAndAnOutputAndSkipOnlyWhatTheyCanReplace) {
+  const StateTables good;
+  const RuntimeStatus fine = good.check();
+  EXPECT_TRUE(fine.ok()) << fine.message();
+  struct Fault {
+    const char* words;
+    std::function<void(StateTables&)> inject;
+  };
+  const Fault faults[] = {
+      {"refers to no such tensor", [](StateTables& t) { t.state.input = 2; }},
+      {"refers to no such tensor", [](StateTables& t) { t.state.output = 1; }},
+      {"different types", [](StateTables& t) { t.state.input = 1; }},
+      {"grows along no dimension", [](StateTables& t) { t.state.growing_dim = 2; }},
+      {"grows along no range", [](StateTables& t) { t.state.growing_dim = 1; }},
+      {"tensors of different shapes", [](StateTables& t) { t.state.growing_dim = -1; }},
+      {"unknown number of rows", [](StateTables& t) { t.tables.variants[0].num_extents = 0; }},
+      {"skips steps without", [](StateTables& t) { t.state.rows_step = -1; }},
+      {"appends in no such step", [](StateTables& t) { t.state.rows_step = 1; }},
+      {"appends in no such step", [](StateTables& t) { t.state.concat_step = 3; }},
+      {"appends to no output", [](StateTables& t) { t.state.concat_step = 2; }},
+      {"rows of another size", [](StateTables& t) { t.buffers[1].size_bytes = 32; }},
+      {"skips no such step", [](StateTables& t) { t.identities[0] = 1; }},
+      {"skips no such step", [](StateTables& t) { t.identities[0] = 3; }},
+      {"no copy of the output", [](StateTables& t) { t.buffers[3].size_bytes = 128; }},
+      {"another step writes", [](StateTables& t) { t.buffers[1] = {TESSERA_BUFFER_ARENA, 1, 64, 64}; }},
+      {"outside the code", [](StateTables& t) { t.tables.variants[0].num_states = -1; }},
+  };
+  for (const Fault& fault : faults) {
+    StateTables tables;
+    fault.inject(tables);
+    const RuntimeStatus status = tables.check();
+    EXPECT_EQ(status.code(), TESSERA_CORRUPT) << fault.words;
+    EXPECT_THAT(status.message(), HasSubstr(fault.words));
+  }
 }
 
 TEST(ModuleCheck, OtherAbiVersionIsIncompatible) {

@@ -34,13 +34,6 @@ RuntimeStatus sizeError(const tessera_module& module, size_t variant, const char
                       tensor.name, static_cast<long long>(tensor.size_bytes), which.c_str(), size);
 }
 
-/// Index of the first input that is the count of a range: these are the last inputs.
-size_t firstCount(const tessera_module& module, const tessera_module_variant& variant) {
-  const auto ranges = std::count_if(variant.dimensions, variant.dimensions + variant.num_dimensions,
-                                    [](const tessera_module_dimension& dimension) { return dimension.size < 0; });
-  return static_cast<size_t>(module.num_inputs - ranges);  // checkModule() guarantees that they exist
-}
-
 int64_t valueOf(const tessera_const_buffer& scalar) {
   int64_t value = 0;
   std::memcpy(&value, scalar.data, sizeof(value));
@@ -155,6 +148,7 @@ Session::Bound Session::bind(const tessera_module_variant& variant) const {
       bound.operands.push_back(nullptr);
     }
   }
+  bindStates(variant, bound);
   const auto ranges = module_.num_inputs - static_cast<int32_t>(firstCount(module_, variant));
   bound.given.resize(static_cast<size_t>(module_.num_inputs));
   bound.counts.resize(static_cast<size_t>(ranges));
@@ -305,12 +299,18 @@ RuntimeStatus Session::run(std::span<const tessera_const_buffer> inputs, std::sp
     return runtimeError(TESSERA_BUSY, "the session is running already; make one session per concurrent run");
   }
   const RunningGuard guard(running_);
+  return execute(inputs, outputs, step_ns);
+}
+
+RuntimeStatus Session::execute(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
+                               std::span<int64_t> step_ns) {
   inputs = complete(inputs);
   if (RuntimeStatus status = checkBuffers(inputs, outputs); !status.ok()) return status;
   if (RuntimeStatus status = checkDerivedDims(inputs); !status.ok()) return status;
   const Bound& bound = bound_[variant_];
   fitToSizes(inputs);
   bindCaller(inputs, outputs);
+  applyRoles();
   step_ns_ = step_ns;
   std::fill(step_ns.begin(), step_ns.end(), 0);
   const size_t first = firstCall();
@@ -422,6 +422,7 @@ double Session::workDone() const {
   double all = 0, done = 0;
   for (size_t c = 0; c < bound.calls.size(); ++c) {
     const Call& call = bound.calls[c];
+    if (call.role != Role::kEither) continue;  // copies, of which each run skips some
     const tessera_module_step& step = tables().steps[call.step];
     const double phase = static_cast<double>(std::max<int64_t>(step.flops, 1)) / step.num_phases;
     all += phase;
@@ -481,6 +482,7 @@ RuntimeStatus Session::applyExtents(std::span<const tessera_const_buffer> inputs
   for (int32_t i = 0; i < variant.num_extents; ++i) {
     const auto o = static_cast<size_t>(variant.extents[i].output);
     if (i > 0 && variant.extents[i - 1].output == variant.extents[i].output) continue;
+    if (staysLaidOut(o)) continue;
     const tessera_module_tensor& output = variant.outputs[o];
     packDense(outputs[o].data, tessera_dtype_size(output.dtype), {output.shape, static_cast<size_t>(output.rank)},
               outputShape(o));
@@ -498,6 +500,7 @@ void Session::call(size_t call, int thread, int64_t low, int64_t high) {
   const Bound& bound = bound_[variant_];
   uint8_t* const scratch = scratch_.data() ? scratch_.data() + scratch_stride_ * static_cast<size_t>(thread) : nullptr;
   const Call& phase = bound.calls[call];
+  if (state_ != nullptr && phase.role == Role::kConcat) return copyRows(static_cast<size_t>(phase.state), low, high);
   forEachRun(gridBoundsOf(phase), low, high, [&](int64_t lo, int64_t hi) {
     const RunningKernel kernel = kernelOf(call, lo, hi);
     const RunningKernelScope running(kernel);

@@ -47,6 +47,8 @@ class RunningGuard {
   std::atomic_flag& flag_;
 };
 
+class State;  // state.h
+
 /// The state of one run at a time: intermediates, threads and argument lists. Not thread-safe, except that run() and
 /// select() detect a run in progress.
 class Session {
@@ -83,6 +85,10 @@ class Session {
   /// run had sizes at least as large in all ranges: it then computes a new layout of the arena (ArenaLayout).
   RuntimeStatus run(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
                     std::span<int64_t> step_ns);
+  /// The same with the values of `state` for its inputs and outputs, which must be left out ({NULL, 0}), as may sizes
+  /// of ranges that follow from the state. The state has its new values afterwards, or its old ones if the run fails.
+  RuntimeStatus run(State& state, std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
+                    std::span<int64_t> step_ns);
 
   /// Like run(), with each operand of each step in separate guarded memory that touches `end`, as do the step's
   /// workspace and each thread's scratch. Operands are copied there before a step; arguments are read-only, results are
@@ -99,14 +105,29 @@ class Session {
     bool output;
   };
 
+  /// How a run with a state executes a step (tessera_module_state).
+  enum class Role : uint8_t {
+    kEither,    ///< as any run
+    kRows,      ///< computes new rows; a run without a state skips it
+    kConcat,    ///< instead of the kernel, copies the new rows into the state
+    kIdentity,  ///< is skipped
+  };
+
   /// One phase of a step.
   struct Call {
-    tessera_kernel_fn fn;
-    size_t first_operand;  // of the call's step
-    int32_t step, phase;
-    bool ends_step;
-    int32_t num_grid_bounds;
-    size_t first_grid_bound;  // in Bound::grid_bounds
+    tessera_kernel_fn fn = nullptr;
+    size_t first_operand = 0;  // of the call's step
+    int32_t step = 0, phase = 0;
+    bool ends_step = false;
+    int32_t num_grid_bounds = 0;
+    size_t first_grid_bound = 0;  // in Bound::grid_bounds
+    Role role = Role::kEither;
+    int32_t state = -1;  // position in the variant's states, unless kEither
+  };
+  /// A position in `operands` that is the memory of a state in a run that has one.
+  struct StateSlot {
+    size_t operand;
+    int32_t state, buffer;
   };
   /// The operands and calls of one variant's steps.
   struct Bound {
@@ -114,6 +135,7 @@ class Session {
         : arena(variant), dense(variant, num_inputs), derived(variant), loops(variant) {}
     std::vector<void*> operands;  // of all steps, one after another
     std::vector<CallerSlot> caller_slots;
+    std::vector<StateSlot> state_slots;
     std::vector<Call> calls;
     std::vector<int64_t> grids;                   // per call: cells that this run needs
     std::vector<EvaluatedGridBound> grid_bounds;  // of all calls, one after another
@@ -131,6 +153,31 @@ class Session {
 
   Session(std::shared_ptr<const LoadedArtifact> artifact, const tessera_module& module, int threads);
   RuntimeStatus prepare();
+  /// Runs the steps on bound buffers.
+  RuntimeStatus execute(std::span<const tessera_const_buffer> inputs, std::span<const tessera_buffer> outputs,
+                        std::span<int64_t> step_ns);
+
+  // Runs with a state (state_run.cpp).
+  /// Marks the calls and operands that differ in runs with a state.
+  static void bindStates(const tessera_module_variant& variant, Bound& bound);
+  /// Sets what differs for the next run: with `state_`, or without one.
+  void applyRoles();
+  /// Fills in the state's buffers and the sizes that follow from it.
+  RuntimeStatus enter(State& state, std::span<const tessera_const_buffer> inputs,
+                      std::span<const tessera_buffer> outputs);
+  RuntimeStatus fillSizes(const State& state);
+  RuntimeStatus fillBuffers(State& state);
+  /// Whether the state's run copies new rows only.
+  bool appends(size_t state) const { return tables().states[state].rows_step >= 0; }
+  /// Total number of rows of a growing state after this run, which a step has computed.
+  int64_t rowsAfter(size_t state) const;
+  /// Whether an output of the run is the memory of a state, where rows keep their places.
+  bool staysLaidOut(size_t output) const;
+  /// Copies the new rows of parts [low, high) of a state.
+  void copyRows(size_t state, int64_t low, int64_t high);
+  RuntimeStatus checkRows(const State& state) const;
+  void accept(State& state);
+  void abandon(State& state);
   /// Checks that derived ranges (DerivedDims) have the values of their formulas.
   RuntimeStatus checkDerivedDims(std::span<const tessera_const_buffer> inputs);
   /// Shortens the grids and lays out the arena for the number of rows that the run has of each range.
@@ -185,7 +232,11 @@ class Session {
   std::vector<Bound> bound_;                     // per variant
   std::vector<tessera_const_buffer> completed_;  // inputs of a run that left some out
   size_t variant_ = 0;
-  std::span<int64_t> step_ns_;  // of the run in progress
+  State* state_ = nullptr;                          // of the run in progress
+  std::vector<tessera_const_buffer> state_inputs_;  // of a run with a state
+  std::vector<tessera_buffer> state_outputs_;
+  std::vector<int64_t> state_sizes_;  // of all dimensions; -1: unknown
+  std::span<int64_t> step_ns_;        // of the run in progress
   int64_t step_begin_ns_ = 0;
   std::atomic_flag running_;
   WorkerTeam team_;  // declared last: its threads use the members above

@@ -5,83 +5,29 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <new>
 #include <string>
-#include <system_error>
 
+#include "compiler/runtime/c_interface.h"
 #include "compiler/runtime/session.h"
 #include "compiler/runtime/variants.h"
 #include "proto/version/version.h"
 
 using tessera::compiler::ArtifactFile;
 using tessera::compiler::DerivedDims;
+using tessera::compiler::guarded;
 using tessera::compiler::GuardedMemory;
-using tessera::compiler::LoadedArtifact;
 using tessera::compiler::PreparedWeights;
 using tessera::compiler::RuntimeStatus;
 using tessera::compiler::Session;
 using tessera::compiler::VariantQuery;
 using tessera::compiler::variantsOf;
 
-struct tessera_artifact {
-  std::shared_ptr<const LoadedArtifact> loaded;
-};
-struct tessera_session {
-  int threads = 1;
-
-  /// The session of the next run. A caller's pointer keeps it alive, even if it is replaced meanwhile.
-  std::shared_ptr<Session> current() const {
-    const std::lock_guard lock(mutex);
-    return session;
-  }
-  void replace(std::shared_ptr<Session> next) {
-    const std::lock_guard lock(mutex);
-    session.swap(next);  // the previous one is destroyed after the lock is released, unless a run still uses it
-  }
-  /// The session of the latest run, which holds the extents of its results; before any run, that of the next one.
-  std::shared_ptr<Session> latest() const {
-    const std::lock_guard lock(mutex);
-    return ran ? ran : session;
-  }
-  void hasRun(std::shared_ptr<Session> now) {
-    const std::lock_guard lock(mutex);
-    ran.swap(now);
-  }
-
- private:
-  mutable std::mutex mutex;
-  std::shared_ptr<Session> session, ran;
-};
-
 namespace {
 
 // No destructor, so that it stays readable until the thread ends.
 thread_local char last_error[1024] = "";
 
-tessera_status report(const RuntimeStatus& status) {
-  if (!status.ok()) std::snprintf(last_error, sizeof(last_error), "%s", status.message().c_str());
-  return status.code();
-}
-
-tessera_status invalid(const char* what) {
-  std::snprintf(last_error, sizeof(last_error), "%s", what);
-  return TESSERA_INVALID_ARGUMENT;
-}
-
-/// Runs a body that returns a RuntimeStatus and may throw exceptions of the standard library.
-template <typename Body>
-tessera_status guarded(Body body) {
-  try {
-    return report(body());
-  } catch (const std::bad_alloc&) {
-    std::snprintf(last_error, sizeof(last_error), "out of memory");
-    return TESSERA_OUT_OF_MEMORY;
-  } catch (const std::system_error& error) {
-    std::snprintf(last_error, sizeof(last_error), "the system refused: %s", error.what());
-    return TESSERA_IO_ERROR;
-  }
-}
+tessera_status invalid(const char* what) { return tessera::compiler::invalidArgument(what); }
 
 template <typename Open>
 tessera_status load(uint32_t flags, tessera_artifact** artifact, Open open) {
@@ -193,6 +139,20 @@ const void* valueOf(const tessera_module_fixed_input& known) {
 }
 
 }  // namespace
+
+namespace tessera::compiler {
+
+tessera_status report(const RuntimeStatus& status) {
+  if (!status.ok()) std::snprintf(last_error, sizeof(last_error), "%s", status.message().c_str());
+  return status.code();
+}
+
+tessera_status invalidArgument(const char* what) {
+  std::snprintf(last_error, sizeof(last_error), "%s", what);
+  return TESSERA_INVALID_ARGUMENT;
+}
+
+}  // namespace tessera::compiler
 
 extern "C" {
 

@@ -296,6 +296,69 @@ TESSERA_API tessera_status tessera_session_profile(tessera_session* session, con
                                                    size_t num_inputs, const tessera_buffer* outputs, size_t num_outputs,
                                                    int64_t* step_ns, size_t num_steps);
 
+/* ---- State ---- An artifact compiled with --state keeps values from one run to the next, such as the keys and values
+ * of a decoder: an output of the model is the value of an input in the next run. A tessera_state holds these values for
+ * one stream of runs. Any number of states may be used with one session, in turn, and a state with any session of an
+ * artifact that has the same states.
+ *
+ *   tessera_state_create(artifact, &state);
+ *   tessera_session_run_state(session, state, inputs, n_in, outputs, n_out);  // state's own tensors: {NULL, 0}
+ *   tessera_state_save(state, "chat.safetensors");
+ *
+ * A growing state has a dimension along which each run appends rows; it has none at first. If the artifact has steps
+ * for it (tessera_state_info.appends), a run copies its new rows only. */
+
+typedef struct tessera_state tessera_state;
+
+typedef struct {
+  const char* name; /* the input's, valid as long as the artifact */
+  size_t input;     /* indices of the pair */
+  size_t output;
+  int32_t growing_dim; /* -1: the state has a fixed size */
+  int32_t appends;     /* 1: a run moves new rows only, in every variant */
+  int64_t capacity;    /* of a growing state: most rows before a run, in the largest variant; otherwise 0 */
+} tessera_state_info;
+
+/* 0 if the artifact has no state; it may then have no tessera_state. */
+TESSERA_API size_t tessera_artifact_num_states(const tessera_artifact* artifact);
+/* Fails with INVALID_ARGUMENT when the index is out of range. */
+TESSERA_API tessera_status tessera_artifact_state(const tessera_artifact* artifact, size_t index,
+                                                  tessera_state_info* info);
+
+/* Initial values: those of inputs with a default value, otherwise zeros; growing states have no rows. Memory is touched
+ * as it is used. On success the caller must pass *state to tessera_state_destroy; the artifact may be destroyed before.
+ * Fails with INVALID_ARGUMENT (the artifact has no state) or OUT_OF_MEMORY. */
+TESSERA_API tessera_status tessera_state_create(const tessera_artifact* artifact, tessera_state** state);
+/* Null is allowed. Must not be called during a run. */
+TESSERA_API void tessera_state_destroy(tessera_state* state);
+/* Sets the initial values again. Fails with INVALID_ARGUMENT or BUSY (a run uses the state). */
+TESSERA_API tessera_status tessera_state_reset(tessera_state* state);
+
+/* Stores the extents of a value in dims[0 .. rank of its input); -1 for those that the first run decides: sizes of
+ * ranges, and those that differ between variants. */
+TESSERA_API tessera_status tessera_state_shape(const tessera_state* state, size_t index, int64_t* dims);
+/* Copies a value densely to `data`; `size_bytes` must be that of its shape. Fails with INVALID_ARGUMENT or BUSY. */
+TESSERA_API tessera_status tessera_state_get(const tessera_state* state, size_t index, void* data, size_t size_bytes);
+/* Replaces a value by a dense tensor, whose shape must be possible for its input. Fails with INVALID_ARGUMENT or BUSY.
+ */
+TESSERA_API tessera_status tessera_state_set(tessera_state* state, size_t index, const int64_t* dims, int32_t rank,
+                                             const void* data, size_t size_bytes);
+
+/* Writes all values to a file in the safetensors format, named as the inputs; the file appears completely or not at
+ * all. tessera_state_load replaces all values, or none if it fails: IO_ERROR; CORRUPT: no such file, or one cut off;
+ * INVALID_ARGUMENT: a tensor that the state does not have, or lacks, or of another type or an impossible shape; BUSY.
+ */
+TESSERA_API tessera_status tessera_state_save(const tessera_state* state, const char* path);
+TESSERA_API tessera_status tessera_state_load(tessera_state* state, const char* path);
+
+/* Like tessera_session_run, with the state's values. {NULL, 0} leaves out the state's inputs and outputs, which is
+ * required, and sizes of ranges that follow from the state or from other sizes. Afterwards the state has its new
+ * values; it keeps the old ones if the run fails. Also fails with INVALID_ARGUMENT if a growing state is full, or if
+ * the sizes of the run differ from the state's; with BUSY if another run uses the state. */
+TESSERA_API tessera_status tessera_session_run_state(tessera_session* session, tessera_state* state,
+                                                     const tessera_const_buffer* inputs, size_t num_inputs,
+                                                     const tessera_buffer* outputs, size_t num_outputs);
+
 /* ---- Finding faults in generated code ---- */
 
 /* A kernel that accesses memory outside of its operands is a bug of the compiler. From now on a SIGSEGV, SIGBUS, SIGILL

@@ -119,6 +119,12 @@ std::span<const tessera_module_variant> variantsOf(const tessera_module& module)
   return {module.variants, static_cast<size_t>(module.num_variants)};
 }
 
+size_t firstCount(const tessera_module& module, const tessera_module_variant& variant) {
+  const auto ranges = std::count_if(variant.dimensions, variant.dimensions + variant.num_dimensions,
+                                    [](const tessera_module_dimension& dimension) { return dimension.size < 0; });
+  return static_cast<size_t>(module.num_inputs - ranges);  // checkModule() guarantees that they exist
+}
+
 std::string describeVariant(const tessera_module& module, size_t variant) {
   const tessera_module_variant& tables = module.variants[variant];
   if (tables.num_dimensions == 0) return shapesOf(module, variant);

@@ -16,6 +16,9 @@ struct VariantQuery {
 
 std::span<const tessera_module_variant> variantsOf(const tessera_module& module);
 
+/// Index of the first input that is the size of a range: these are the last inputs, in the order of the dimensions.
+size_t firstCount(const tessera_module& module, const tessera_module_variant& variant);
+
 /// "batch=4 seq=128"; without named dimensions, the shapes of the inputs: "x=4x8, mask=4".
 std::string describeVariant(const tessera_module& module, size_t variant);
 

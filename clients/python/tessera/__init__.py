@@ -27,6 +27,7 @@ from tessera.inference_session import InferenceSession, NodeArg, SessionOptions
 from tessera.local import LocalService, local
 from tessera.model import Model, Step, Variant, load
 from tessera.session import Memory, Session, Tensor
+from tessera.state import State
 from tessera.table import Table
 from tessera.targets import TargetLike
 from tessera.tuning import Tuning
@@ -70,7 +71,7 @@ def explain(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike
 
 __all__ = [
     "Artifact", "Check", "Client", "Compilation", "Explanation", "Following", "Identity", "InferenceSession", "Job", "LocalService",
-    "Memory", "Model", "NodeArg", "Profile", "Progress", "Session", "SessionOptions", "Step", "Table", "Tensor",
+    "Memory", "Model", "NodeArg", "Profile", "Progress", "Session", "SessionOptions", "State", "Step", "Table", "Tensor",
     "TesseraError", "Tuning", "Variant", "__version__", "aio", "check", "compile", "connect", "default_client", "errors",
     "explain", "follow", "load", "local", "tune",
 ]

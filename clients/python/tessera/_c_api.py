@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import pathlib
+from collections.abc import Sequence
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any
 
@@ -41,6 +42,11 @@ class Shape(Structure):
     _fields_ = [("extents", POINTER(c_int64)), ("rank", c_int32)]
 
 
+class StateInfo(Structure):
+    _fields_ = [("name", c_char_p), ("input", c_size_t), ("output", c_size_t), ("growing_dim", c_int32), ("appends", c_int32),
+                ("capacity", c_int64)]
+
+
 class Buffer(Structure):
     """tessera_buffer and tessera_const_buffer."""
     _fields_ = [("data", c_void_p), ("size_bytes", c_size_t)]
@@ -61,6 +67,14 @@ _STATUS_FUNCTIONS: dict[str, list[Any]] = {
     "session_profile": [c_void_p, POINTER(Buffer), c_size_t, POINTER(Buffer), c_size_t, POINTER(c_int64), c_size_t],
     "session_memory": [c_void_p, POINTER(MemoryInfo)],
     "session_output_shape": [c_void_p, c_size_t, POINTER(c_int64)],
+    "artifact_state": [c_void_p, c_size_t, POINTER(StateInfo)],
+    "state_create": [c_void_p, POINTER(c_void_p)],
+    "state_reset": [c_void_p],
+    "state_shape": [c_void_p, c_size_t, POINTER(c_int64)],
+    "state_get": [c_void_p, c_size_t, c_void_p, c_size_t],
+    "state_set": [c_void_p, c_size_t, POINTER(c_int64), c_int32, c_void_p, c_size_t],
+    "state_save": [c_void_p, c_char_p],
+    "state_load": [c_void_p, c_char_p],
 }
 _OTHER_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "last_error": ([], c_char_p),
@@ -75,6 +89,8 @@ _OTHER_FUNCTIONS: dict[str, tuple[list[Any], Any]] = {
     "artifact_bounded_dims": ([c_void_p, c_size_t], c_uint64),
     "artifact_ranged_dims": ([c_void_p, c_size_t], c_uint64),
     "artifact_range_of": ([c_void_p, c_size_t, c_size_t], c_int32),
+    "artifact_num_states": ([c_void_p], c_size_t),
+    "state_destroy": ([c_void_p], None),
     "session_destroy": ([c_void_p], None),
     "session_variant": ([c_void_p], c_size_t),
 }
@@ -94,7 +110,9 @@ class _Functions:
             self._add(library, name, arguments, c_int)
         for name, (arguments, result) in _OTHER_FUNCTIONS.items():
             self._add(library, name, arguments, result)
-        self.run_address = ctypes.cast(library.tessera_session_run, c_void_p).value or 0  # for tessera._fast_call
+        # for tessera._fast_call
+        self.run_address = ctypes.cast(library.tessera_session_run, c_void_p).value or 0
+        self.run_state_address = ctypes.cast(library.tessera_session_run_state, c_void_p).value or 0
 
     def _add(self, library: ctypes.CDLL, name: str, arguments: list[Any], result: Any) -> None:
         function = getattr(library, f"tessera_{name}")
@@ -132,10 +150,13 @@ def buffers(arrays: list[np.ndarray[Any, Any]]) -> Any:
     return (Buffer * len(arrays))(*[Buffer(array.ctypes.data, array.nbytes) for array in arrays])
 
 
-def shape_array(shapes: list[tuple[int, ...]]) -> Any:
-    """An array of Shape that keeps the extents alive."""
+def shape_array(shapes: Sequence[tuple[int, ...] | None]) -> Any:
+    """An array of Shape that keeps the extents alive; None: unknown."""
     array = (Shape * len(shapes))()
     for item, shape in zip(array, shapes):
+        if shape is None:
+            item.rank = -1
+            continue
         item.extents = (c_int64 * max(1, len(shape)))(*shape)
         item.rank = len(shape)
     return array

@@ -1,5 +1,7 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-def run(function: int, session: int, inputs: list[np.ndarray[Any, Any]], outputs: list[np.ndarray[Any, Any]], /) -> int: ...
+def run(function: int, session: int, inputs: Sequence[np.ndarray[Any, Any] | None], outputs: Sequence[np.ndarray[Any, Any] | None],
+        state: int = ..., /) -> int: ...

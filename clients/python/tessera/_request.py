@@ -54,6 +54,7 @@ class CompileRequest:
     opt_level: int = 0
     verify: bool = False
     precision: str = "model"
+    state: str | Mapping[str, str] | None = None
 
     def prepare(self) -> tuple[job_pb2.CompileSpec, dict[str, tuple[Source, tensor_pb2.Digest]]]:
         """Returns the specification, and the blobs it refers to by their SHA-256. Reads files."""
@@ -67,6 +68,14 @@ class CompileRequest:
         _bind(spec, self.shapes or {}, self.dims or {})
         for name, value in (self.fixed or {}).items():
             spec.fixed_inputs.append(tensor_value(name, np.asarray(value)))
+        if self.state == "auto":
+            spec.state.automatic = True
+        elif isinstance(self.state, str):
+            raise errors.InvalidInput("state is a mapping of inputs to outputs", attribute="state", found=self.state,
+                                      accepted='"auto", or a mapping such as {"past": "present"}')
+        else:
+            for before, after in (self.state or {}).items():
+                spec.state.pairs.add(input=before, output=after)
         for location, path in self._external(source, spec.format).items():
             outside, digest = _source(path)
             blobs[digest.sha256] = (outside, digest)

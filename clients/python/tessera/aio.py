@@ -62,12 +62,13 @@ class Client:
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
                 external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
                 name: str | None = None, opt_level: int = 0, verify: bool = False, precision: str = "model",
+                state: str | Mapping[str, str] | None = None,
                 cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
         """Starts a compilation; await the returned object for the artifact."""
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
-                                 precision)
+                                 precision, state)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
 

@@ -62,6 +62,7 @@ class Client:
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
                 external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
                 name: str | None = None, opt_level: int = 0, verify: bool = False, precision: str = "model",
+                state: str | Mapping[str, str] | None = None,
                 cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
@@ -82,6 +83,8 @@ class Client:
         :param opt_level: 1: plain loops, for debugging; 2 (or 0): full optimization.
         :param verify: compare every step of the compiler with an interpreter.
         :param precision: "bf16": round operands of float products with weights to bf16; "model": keep the model's types.
+        :param state: outputs that the artifact keeps as inputs of the next run, ``{"past": "present"}`` (see ``Model.state``);
+            "auto": pairs with names of exporters, such as past_key_values.0.key and present.0.key.
         :param cache: False compiles even if an equal request was answered before.
         :param priority: higher priorities run first.
         :param request_id: equal ids make a repeated call the same job.
@@ -90,7 +93,7 @@ class Client:
         :param on_progress: called with each Progress, in the compilation's thread.
         """
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
-                                 precision)
+                                 precision, state)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from tessera import _c_api, _html, dtypes, errors
 from tessera.session import Memory, Session, Signature, Tensor
+from tessera.state import State
 from tessera.table import Table
 from tessera.trust import Trust
 from tessera.trust import check as check_trust
@@ -174,14 +175,18 @@ class Model:
         finally:
             self._idle.append(session)
 
-    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """Runs once with a mapping of inputs; writes outputs to the given arrays, if any."""
+    def state(self) -> State:
+        """Creates the initial values of one stream of runs, for an artifact compiled with `state`."""
+        return State(self._handle, self._signatures[0])
+
+    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None, state: State | None = None) -> dict[str, Array]:
+        """Runs once with a mapping of inputs; writes outputs to the given arrays, if any. `state`: see ``Session.run``."""
         try:
             session = self._idle.pop()
         except IndexError:
             session = self.session()
         try:
-            return session.run(inputs, outputs)
+            return session.run(inputs, outputs, state)
         finally:
             self._idle.append(session)
 

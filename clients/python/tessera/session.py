@@ -15,6 +15,7 @@ from tessera import _c_api, _fast_call, dtypes, errors
 
 if TYPE_CHECKING:
     from tessera.model import Model
+    from tessera.state import State
 
 Array = np.ndarray[Any, Any]
 
@@ -90,8 +91,11 @@ class Session:
                 named[name] = array
         return self.run(named)
 
-    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None) -> dict[str, Array]:
-        """Runs once; returns results by name. Results are written to arrays in `outputs`, otherwise to new ones."""
+    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None, state: State | None = None) -> dict[str, Array]:
+        """Runs once; returns results by name. Results are written to arrays in `outputs`, otherwise to new ones. With a `state`
+        its inputs are left out, and its outputs are stored in it instead of returned; it keeps its values if the run fails."""
+        if state is not None:
+            return self._run_stated(inputs, outputs or {}, state)
         given = self._take(inputs)
         signature = self._signature
         if outputs is None:
@@ -104,6 +108,50 @@ class Session:
         if signature.bounded:
             self._cut(results)
         return results
+
+    def _run_stated(self, inputs: Mapping[str, Any], outputs: Mapping[str, Array], state: State) -> dict[str, Array]:
+        given = self._take_stated({name: as_array(value, name) for name, value in inputs.items()}, state)
+        for name in outputs:
+            if name in state.outputs:
+                raise errors.InvalidInput(f"output '{name}' belongs to the state", reason="INVALID_INPUT", attribute=name)
+        results = _into(outputs, self._signature)
+        for name in state.outputs:
+            results.pop(name, None)
+        places = [results.get(tensor.name) for tensor in self._signature.outputs]
+        status = _fast_call.run(self._api.run_state_address, self._handle, given, places, state._handle)
+        if status:
+            _c_api.check(status)
+        if self._signature.bounded:
+            self._cut(results)
+        return results
+
+    def _take_stated(self, arrays: dict[str, Array], state: State) -> list[Array | None]:
+        """The arrays of a run with a state, after the selection of the variant that fits them and the state. None for tensors of
+        the state, and for sizes that no array has: they follow from the state."""
+        _refuse_unknown(arrays, self._signature.input_names, "input")
+        shapes: list[tuple[int, ...] | None] = []
+        for each in self._signature.inputs:
+            if each.name in state:
+                if each.name in arrays:
+                    raise errors.InvalidInput(f"input '{each.name}' belongs to the state", reason="INVALID_INPUT",
+                                              attribute=each.name, fix=f"leave it out, or set it before: state['{each.name}'] = ...")
+                extents = state.shape(each.name)
+                shapes.append(None if None in extents else extents)  # type: ignore[arg-type]
+            elif each.name in arrays:
+                shapes.append(arrays[each.name].shape)
+            elif each.name in self._signature.rooms or each.default is not None:
+                shapes.append(each.shape)
+            else:
+                raise self._missing(each.name, arrays)
+        if len(self._signatures) > 1:
+            _c_api.check(self._api.session_set_input_shapes(self._handle, _c_api.shape_array(shapes), len(shapes)))
+            self._signature = self._signatures[self._api.session_variant(self._handle)]
+        sizes = self._sizes(arrays)
+        taken: list[Array | None] = []
+        for tensor in self._signature.inputs:
+            array = arrays.get(tensor.name, sizes.get(tensor.name, tensor.default))
+            taken.append(None if array is None or tensor.name in state else _fitting(array, tensor))
+        return taken
 
     def replace(self, model: Model) -> None:
         """Replaces the artifact by another one of the same model, with equal inputs and outputs. Any thread may call it at any
@@ -172,31 +220,33 @@ class Session:
 
     def _counted(self, arrays: dict[str, Array]) -> list[Array]:
         """Handles ranges: passes arrays of the run's sizes, with the inputs that hold these sizes."""
+        sizes = self._sizes(arrays)
+        taken: list[Array] = []
+        for tensor in self._signature.inputs:
+            array = arrays.get(tensor.name, sizes.get(tensor.name, self._signature.rooms.get(tensor.name, tensor.default)))
+            assert array is not None  # _take_variant has checked it
+            taken.append(_fitting(array, tensor))
+        return taken
+
+    def _sizes(self, arrays: dict[str, Array]) -> dict[str, Array]:
+        """The sizes of ranges that the arrays have."""
         sizes: dict[str, Array] = {}
         for tensor in self._signature.inputs:
             if tensor.name not in arrays:
                 continue
             for dim, name in zip(tensor.bounded_dims, tensor.bounded_by):
+                if dim >= arrays[tensor.name].ndim:
+                    continue  # _fitting() refuses the array
                 size = np.array(arrays[tensor.name].shape[dim], np.int64)
                 if arrays.get(name, size) != size or sizes.setdefault(name, size) != size:
                     raise errors.InvalidInput(f"input '{name}' contradicts the shapes of the others",
                                               reason="INVALID_INPUT", attribute=name, accepted=str(size))
-        taken: list[Array] = []
-        for tensor in self._signature.inputs:
-            array = arrays.get(tensor.name, sizes.get(tensor.name, self._signature.rooms.get(tensor.name, tensor.default)))
-            assert array is not None  # _take_variant has checked it
-            if tensor.bounded_dims:
-                array = np.ascontiguousarray(array)
-            own = tuple(array.shape[d] if d in tensor.bounded_dims else size for d, size in enumerate(tensor.shape))
-            if array.shape != own or array.dtype != tensor.numpy_dtype or array.flags.num & _IN_PLACE != _IN_PLACE:
-                raise _unfit(array, tensor, own)
-            taken.append(array)
-        return taken
+        return sizes
 
     def _cut(self, results: dict[str, Array]) -> None:
         """Cuts results with data-dependent extents to the shape of this run; their elements are contiguous."""
         for index, tensor in enumerate(self._signature.outputs):
-            if not tensor.bounded_dims:
+            if not tensor.bounded_dims or tensor.name not in results:
                 continue
             extents = (ctypes.c_int64 * max(1, len(tensor.shape)))()
             _c_api.check(self._api.session_output_shape(self._handle, index, extents))
@@ -226,6 +276,16 @@ def as_array(value: Any, name: str) -> Array:
     raise errors.InvalidInput(f"input '{name}' is no array", reason="INVALID_INPUT", attribute=name,
                               found=type(value).__name__, accepted="a NumPy array, or anything with __dlpack__",
                               fix=f"numpy.asarray({name}, dtype=...)")
+
+
+def _fitting(array: Array, tensor: Tensor) -> Array:
+    """The array, dense in memory, if it has the tensor's type and a shape within its bounds."""
+    if tensor.bounded_dims:
+        array = np.ascontiguousarray(array)
+    own = tuple(array.shape[d] if d in tensor.bounded_dims and d < array.ndim else size for d, size in enumerate(tensor.shape))
+    if array.shape != own or array.dtype != tensor.numpy_dtype or array.flags.num & _IN_PLACE != _IN_PLACE:
+        raise _unfit(array, tensor, own)
+    return array
 
 
 def _unfit(array: Array, tensor: Tensor, shape: tuple[int, ...] | None = None) -> errors.InvalidInput:

@@ -254,8 +254,8 @@ void BufferPlan::assignResults(const PendingStep& pending, int step) {
   }
 }
 
-int BufferPlan::reserve(int64_t bytes, int step) {
-  return newStorage({.kind = v1::Buffer::ARENA, .lifetime = {bytes, step, step}});
+int BufferPlan::reserve(int64_t bytes, int first, int last) {
+  return newStorage({.kind = v1::Buffer::ARENA, .lifetime = {bytes, first, last}});
 }
 
 int BufferPlan::copyTarget(int output) {

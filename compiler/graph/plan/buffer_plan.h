@@ -29,7 +29,10 @@ struct PendingStep {
   llvm::SmallVector<mlir::Value> results;  ///< empty: copies its only argument to model output `copies_to`
   int copies_to = -1;
   std::string name;
-  LoopOp loop = {};  ///< if set, the step is a whole loop: `outlined` has its operands as arguments, and no function
+  mlir::RankedTensorType rows = {};  ///< if set, the step computes new rows of a state, for step `rows_for`
+  int rows_for = -1;
+  int rows_from = -1;  ///< argument with the same rows as the result; -1: none
+  LoopOp loop = {};    ///< if set, the step is a whole loop: `outlined` has its operands as arguments, and no function
 };
 
 /// Assigns bytes to each value of a model's main function: inputs, weights, outputs, and one arena for values between
@@ -51,8 +54,8 @@ class BufferPlan {
   /// Assigns bytes to the results of a step; call for the steps in order. Marks in the step's function a result that
   /// overwrites an operand if code generation must take care.
   void assignResults(const PendingStep& pending, int step);
-  /// Reserves arena bytes that only this step uses.
-  int reserve(int64_t bytes, int step);
+  /// Reserves arena bytes that only the steps from `first` to `last` use.
+  int reserve(int64_t bytes, int first, int last);
   /// Returns the storage of an output that a step copies to.
   int copyTarget(int output);
   /// Packs the arena and adds its figures and decisions to the plan.

@@ -151,6 +151,7 @@ absl::StatusOr<LoopPlans> planLoopBodies(mlir::func::FuncOp main, const Imported
     mlir::func::FuncOp body = loop.body();
     if (!body) return failureStatus(v1::Failure::INTERNAL, "a loop has no body");
     GraphOptions of_body = options;
+    of_body.states.clear();      // states are tensors of the whole model
     of_body.observer = nullptr;  // it interprets models on arbitrary inputs, which a body may not accept
     of_body.pins.clear();
     for (const v1::Choice& pin : options.pins) {

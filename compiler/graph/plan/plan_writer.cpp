@@ -15,6 +15,7 @@
 #include "compiler/graph/plan/buffer_plan.h"
 #include "compiler/graph/plan/loop_steps.h"
 #include "compiler/graph/plan/outline.h"
+#include "compiler/graph/plan/state_steps.h"
 #include "compiler/ir/workload.h"
 #include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -30,10 +31,12 @@ using mlir::Value;
 
 class PlanWriter {
  public:
-  PlanWriter(const ImportedModel& model, std::vector<Group> groups, const Chip& chip, const LoopPlans& loops)
+  PlanWriter(const ImportedModel& model, std::vector<Group> groups, const Chip& chip, const LoopPlans& loops,
+             const std::vector<v1::State>& states)
       : model_(model),
         main_(mlir::cast<mlir::func::FuncOp>(mlir::SymbolTable::lookupSymbolIn(*model.module, "main"))),
         groups_(std::move(groups)),
+        states_(states),
         buffers_(model, main_, chip) {
     for (const auto& [loop, body] : loops) body_of_[loop] = &body;
   }
@@ -43,6 +46,9 @@ class PlanWriter {
   void assignOutputs();
   void placeConcats();
   void outlineGroups();
+  void addStateSteps();
+  void writeStates();
+  bool writesElsewhere(int step, int allocation) const;
   int bufferOf(int storage, RankedTensorType type);
   int workloadOf(const OutlinedGroup& outlined);
   void assignLoopMemory();
@@ -55,6 +61,7 @@ class PlanWriter {
   const ImportedModel& model_;
   mlir::func::FuncOp main_;
   std::vector<Group> groups_;
+  const std::vector<v1::State>& states_;
   BufferPlan buffers_;
   std::vector<PendingStep> pending_;
   llvm::SmallVector<Value> extents_;  // roots of model_.extents in their order, then of the fault
@@ -62,6 +69,8 @@ class PlanWriter {
   std::map<std::string, int> workload_of_;
   llvm::DenseMap<mlir::Operation*, const PlannedGraph*> body_of_;  // of each loop
   llvm::DenseMap<mlir::Operation*, LoopMemory> loop_memory_;
+  std::vector<StateSteps> state_steps_;
+  std::vector<int> rows_storage_;  // of pending steps; -1: computes no rows of a state
   std::optional<UsedRowAnalysis> rows_;
   PlannedGraph result_;
 };
@@ -123,6 +132,78 @@ void PlanWriter::outlineGroups() {
   // Copies to outputs come last.
   for (PendingStep& copy : pending_) steps.push_back(std::move(copy));
   pending_ = std::move(steps);
+}
+
+/// Adds a step before each concatenation that updates a growing state.
+void PlanWriter::addStateSteps() {
+  llvm::SmallVector<Value> extents(extents_.begin(), extents_.begin() + static_cast<long>(model_.extents.size()));
+  const StateStepFinder finder(model_, main_, pending_, extents);
+  for (auto [index, state] : llvm::enumerate(states_)) {
+    v1::State* planned = result_.plan.add_states();
+    *planned = state;
+    if (!state.has_growing_dim()) continue;
+    std::string why_not;
+    std::optional<StateSteps> found = finder.find(state, static_cast<int>(index), why_not);
+    v1::Decision* decision = result_.plan.mutable_report()->add_decisions();
+    decision->set_kind("state");
+    decision->set_place(state.output());
+    decision->set_taken(found.has_value());
+    decision->set_reason(found ? "a run with a state moves the new rows only"
+                               : absl::StrCat("a run with a state moves all rows: ", why_not));
+    if (found) state_steps_.push_back(*std::move(found));
+  }
+  std::vector<int> moved;  // new position of each step
+  std::vector<PendingStep> steps;
+  for (auto [position, pending] : llvm::enumerate(pending_)) {
+    for (StateSteps& state : state_steps_) {
+      if (state.concat != static_cast<int>(position)) continue;
+      PendingStep rows;
+      rows.outlined = std::move(state.rows);
+      rows.rows = interfaceType(state.rows_type);
+      rows.rows_from = state.source;
+      rows.rows_for = static_cast<int>(steps.size()) + 1;
+      rows.name = absl::StrCat("new rows of ", states_[static_cast<size_t>(state.state)].output());
+      steps.push_back(std::move(rows));
+    }
+    moved.push_back(static_cast<int>(steps.size()));
+    steps.push_back(std::move(pending));
+  }
+  pending_ = std::move(steps);
+  for (StateSteps& state : state_steps_) {
+    state.concat = moved[static_cast<size_t>(state.concat)];
+    for (int& identity : state.identities) identity = moved[static_cast<size_t>(identity)];
+  }
+}
+
+/// Whether another step than `step` writes in a place of the arena.
+bool PlanWriter::writesElsewhere(int step, int allocation) const {
+  for (auto [other, pending] : llvm::enumerate(pending_)) {
+    if (static_cast<int>(other) == step) continue;
+    const v1::Step& written = result_.plan.steps(static_cast<int>(other));
+    const int results = std::max(1, static_cast<int>(pending.results.size()));
+    for (int i = written.operands_size() - results; i < written.operands_size(); ++i) {
+      const v1::Buffer& buffer = result_.plan.buffers(written.operands(i));
+      if (buffer.kind() == v1::Buffer::ARENA && buffer.index() == allocation) return true;
+    }
+  }
+  return false;
+}
+
+void PlanWriter::writeStates() {
+  for (const StateSteps& steps : state_steps_) {
+    v1::State::Append* append = result_.plan.mutable_states(steps.state)->mutable_append();
+    append->set_rows_step(steps.concat - 1);
+    append->set_concat_step(steps.concat);
+    for (const int identity : steps.identities) {
+      const v1::Step& step = result_.plan.steps(identity);
+      const v1::Buffer& buffer = result_.plan.buffers(step.operands(step.operands_size() - 1));
+      // The state's memory takes the place of the result, which then must be alone there.
+      if (buffer.kind() != v1::Buffer::ARENA || buffer.index() >= result_.plan.arena_size() ||
+          buffer.offset() != result_.plan.arena(buffer.index()).offset() || writesElsewhere(identity, buffer.index()))
+        continue;
+      append->add_identity_steps(identity);
+    }
+  }
 }
 
 int PlanWriter::bufferOf(int storage_index, RankedTensorType type) {
@@ -206,7 +287,7 @@ void PlanWriter::assignLoopMemory() {
   for (auto [step, pending] : llvm::enumerate(pending_)) {
     if (!pending.loop) continue;
     LoopMemory own = layOutLoop(pending.loop, *body_of_.at(pending.loop));
-    own.storage = buffers_.reserve(own.bytes, static_cast<int>(step));
+    own.storage = buffers_.reserve(own.bytes, static_cast<int>(step), static_cast<int>(step));
     loop_memory_[pending.loop] = std::move(own);
   }
 }
@@ -234,7 +315,11 @@ void PlanWriter::writeLoop(const PendingStep& pending, const LoopMemory& own) {
 }
 
 void PlanWriter::writeSteps() {
+  // Of the pending steps, those of groups come first, in order. New rows are computed before the group that needs them,
+  // from the same operands.
+  size_t next_group = 0;
   for (auto [index, pending] : llvm::enumerate(pending_)) {
+    const size_t group = pending.rows ? next_group : next_group++;
     if (pending.loop) {
       writeLoop(pending, loop_memory_.find(pending.loop)->second);
       continue;
@@ -243,7 +328,7 @@ void PlanWriter::writeSteps() {
     step->set_name(pending.name);
     // Operands may need fewer rows for this step than for all their readers.
     const UsedRowsOfValues usedByAll =
-        index < groups_.size() ? rows_->usedByAll(groups_[index].ops, groups_[index].results) : UsedRowsOfValues();
+        group < groups_.size() ? rows_->usedByAll(groups_[group].ops, groups_[group].results) : UsedRowsOfValues();
     auto types = pending.outlined.function->getArgumentTypes();
     // Operands: arguments, then the copy's target or the results.
     for (auto [argument, type] : llvm::zip_equal(pending.outlined.arguments, types)) {
@@ -260,6 +345,11 @@ void PlanWriter::writeSteps() {
       auto type = interfaceType(mlir::cast<RankedTensorType>(value.getType()));
       step->add_operands(bufferOf(buffers_.storageOf(value), type));
       writeRows(rows_->of(value), *step);
+    }
+    if (pending.rows) {
+      step->add_operands(bufferOf(rows_storage_[index], pending.rows));
+      if (pending.rows_from >= 0)
+        writeRows(usedByAll.lookup(pending.outlined.arguments[static_cast<size_t>(pending.rows_from)]), *step);
     }
     step->set_workload(workloadOf(pending.outlined));
   }
@@ -286,8 +376,13 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
   assignOutputs();
   placeConcats();
   outlineGroups();
+  addStateSteps();
   buffers_.findLastUses(pending_, extents_);
-  for (auto [step, pending] : llvm::enumerate(pending_)) buffers_.assignResults(pending, static_cast<int>(step));
+  for (auto [step, pending] : llvm::enumerate(pending_)) {
+    buffers_.assignResults(pending, static_cast<int>(step));
+    rows_storage_.push_back(
+        pending.rows ? buffers_.reserve(tensorBytes(pending.rows), static_cast<int>(step), pending.rows_for) : -1);
+  }
   // Every value that a step reads must be written before: an error here is a bug of grouping.
   for (const PendingStep& pending : pending_) {
     for (Value argument : pending.outlined.arguments) {
@@ -301,6 +396,7 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
   numberSteps();
   writeSteps();
   writeExtents();
+  writeStates();
   for (const v1::TensorSpec& input : model_.inputs) *result_.plan.add_inputs() = input;
   for (const v1::TensorSpec& output : model_.outputs) *result_.plan.add_outputs() = output;
   result_.plan.mutable_refused_sizes()->Assign(model_.refused_sizes.begin(), model_.refused_sizes.end());
@@ -314,8 +410,8 @@ absl::StatusOr<PlannedGraph> PlanWriter::run() {
 }  // namespace
 
 absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip,
-                                       const LoopPlans& loops) {
-  return PlanWriter(model, std::move(groups), chip, loops).run();
+                                       const LoopPlans& loops, const std::vector<v1::State>& states) {
+  return PlanWriter(model, std::move(groups), chip, loops, states).run();
 }
 
 }  // namespace tessera::compiler

@@ -17,8 +17,9 @@ namespace tessera::compiler {
 /// through, a constant, a value returned twice) gets a copy step. A view shares its source's offset. Parts of a
 /// concatenation are computed in place. An elementwise step overwrites an operand that dies in it, and a product's step
 /// overwrites the operand that is added to its sums (in_place_results.h): decisions of kind "in-place". A loop becomes
-/// the steps of its body, whose plan is in `loops`.
+/// the steps of its body, whose plan is in `loops`. Of `states` that grow, the plan gets the steps that append new rows
+/// where it can (state_steps.h).
 absl::StatusOr<PlannedGraph> writePlan(const ImportedModel& model, std::vector<Group> groups, const Chip& chip,
-                                       const LoopPlans& loops);
+                                       const LoopPlans& loops, const std::vector<v1::State>& states = {});
 
 }  // namespace tessera::compiler
