@@ -1,9 +1,10 @@
-// tessera kernel: compiles an operator to PTX for a described chip.
+// tessera kernel: compiles an operator to PTX for a described GPU, or to C++ for high-level synthesis for an FPGA.
 
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
 #include "clients/cli/exit_code.h"
+#include "clients/cli/fpga_design.h"
 #include "clients/cli/operator_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
@@ -28,12 +30,13 @@ using compiler::ptx::Kernel;
 using compiler::ptx::SharedTraffic;
 
 struct KernelFlags {
-  std::string target, type = "f16", result, name = "kernel", out = "-", manifest;
+  std::string target, type, result, name = "kernel", out = "-", manifest;
   OperatorFlags op;
   compiler::ptx::Question question;
   bool plain = false;
   uint64_t seed = 1;
   int64_t points = int64_t{1} << 22, plans = 0;
+  std::vector<const CLI::Option*> of_ptx;  ///< options without a meaning for an FPGA
 };
 
 /// A type of --type and --result, and the type in which its products are accumulated.
@@ -87,17 +90,23 @@ std::string trafficText(const SharedTraffic& traffic) {
       traffic.accesses == 0 ? 0.0 : static_cast<double>(traffic.cycles) / static_cast<double>(traffic.accesses));
 }
 
-absl::StatusOr<compiler::loopnest::Nest> typedNest(const KernelFlags& flags) {
-  absl::StatusOr<compiler::loopnest::Nest> nest = flags.op.nest();
+/// `type` is the sources' if --type is not given.
+absl::StatusOr<compiler::loopnest::Nest> typedNest(const KernelFlags& flags, const std::string& type, bool mappable) {
+  absl::StatusOr<compiler::loopnest::Nest> nest = flags.op.nest(mappable);
   if (!nest.ok()) return nest;
-  const Type *from = typeNamed(flags.type), *to = typeNamed(flags.result);
+  const Type *from = typeNamed(flags.type.empty() ? type : flags.type), *to = typeNamed(flags.result);
   if (!from || (!flags.result.empty() && !to)) {
     return absl::InvalidArgumentError(
         absl::StrCat(from ? "--result " : "--type ", from ? flags.result : flags.type, ": accepted are ",
                      absl::StrJoin(kTypes, ", ", [](std::string* out, const Type& type) { *out += type.name; })));
   }
   for (auto& access : nest->accesses) access.dtype = from->type;
-  nest->accesses[0].dtype = to ? to->type : from->sum;
+  // Every tensor that a statement writes has the result's type.
+  for (const auto& statement : nest->statements) {
+    const std::string written = nest->accesses[static_cast<size_t>(statement.output)].name;
+    for (auto& access : nest->accesses)
+      if (access.name == written) access.dtype = to ? to->type : from->sum;
+  }
   return nest;
 }
 
@@ -135,10 +144,32 @@ int writePlans(const CommandLine& line, const KernelFlags& flags, const v1::Targ
   return kExitOk;
 }
 
+/// Writes the C++ sources of an FPGA design: the engines to the output, or all files to a folder.
+int writeDesign(const CommandLine& line, const KernelFlags& flags, const v1::Target& target) {
+  for (const CLI::Option* option : flags.of_ptx) {
+    if (option->count() == 0) continue;
+    return reportError(
+        absl::InvalidArgumentError(absl::StrCat(option->get_name(), " is for PTX; ", target.name(),
+                                                " is an FPGA: state further steps as statements of --op")),
+        line.json);
+  }
+  const auto nest = typedNest(flags, "f32", false);
+  if (!nest.ok()) return reportError(nest.status(), line.json);
+  const bool printed = flags.out == "-";
+  const auto design = designForFpga(*nest, target, flags.name, printed ? "" : flags.out);
+  if (!design.ok()) {
+    const bool impossible = absl::IsFailedPrecondition(design.status());
+    return reportError(impossible ? absl::UnimplementedError(design.status().message()) : design.status(), line.json);
+  }
+  std::cout << (line.json ? design->json + "\n" : printed ? design->source : design->text);
+  return kExitOk;
+}
+
 int writeKernel(const CommandLine& line, const KernelFlags& flags) {
   const auto target = describedTarget(line, flags.target);
   if (!target.ok()) return reportError(target.status(), line.json);
-  const auto nest = typedNest(flags);
+  if (target->has_logic()) return writeDesign(line, flags, *target);
+  const auto nest = typedNest(flags, "f16", true);
   if (!nest.ok()) return reportError(nest.status(), line.json);
   compiler::ptx::Question question = flags.question;
   question.swizzled = !flags.plain;
@@ -194,12 +225,12 @@ int writeKernel(const CommandLine& line, const KernelFlags& flags) {
 
 void addKernelCommand(CommandLine& line) {
   CLI::App* command =
-      line.add("kernel", "Compile an operator to PTX, for a chip with instructions that a warp executes together");
+      line.add("kernel", "Compile an operator to PTX for a GPU, or to C++ for high-level synthesis for an FPGA");
   auto flags = std::make_shared<KernelFlags>();
   command->add_option("--target", flags->target, "built-in or registered name, or a description's file")->required();
   flags->op.addTo(command, "a name of table 5.3 (tessera mappings)")->required();
-  command->add_option("--type", flags->type, "element type of the sources: f16, bf16, s8, u8, f64")
-      ->capture_default_str();
+  command->add_option("--type", flags->type,
+                      "element type of the sources: f16, bf16, s8, u8, f64, f32; default: f16, for FPGAs f32");
   command->add_option("--result", flags->result,
                       "element type of the result; default: the type of the sums (f32, s32 or f64)");
   command->add_option("--instruction", flags->question.instruction,
@@ -218,7 +249,9 @@ void addKernelCommand(CommandLine& line) {
         return legal ? "" : "letters, digits and '_' are accepted, a letter first";
       });
   CLI::Option* output =
-      command->add_option("-o,--output", flags->out, "output file of the kernel; - prints it without running it")
+      command
+          ->add_option("-o,--output", flags->out,
+                       "output file of the kernel, for FPGAs the folder of the sources; - prints without running")
           ->capture_default_str();
   CLI::Option* manifest =
       command->add_option("--manifest", flags->manifest, "output file of the launch data for a driver, as JSON")
@@ -240,11 +273,16 @@ void addKernelCommand(CommandLine& line) {
       ->needs(output)
       ->excludes(points)
       ->excludes(manifest);
+  for (const char* name : {"--instruction", "--epilogue", "--manifest", "--plain", "--points", "--seed", "--plans"})
+    flags->of_ptx.push_back(command->get_option(name));
   command->footer(
       "The operator's mapping becomes blocks of thread groups: tiles copied to shared memory stage by stage, "
       "fragments\n"
       "fetched from there, results kept in registers. The text is run by an interpreter of PTX and compared with the\n"
-      "operator's loops; accesses that meet in one bank are counted. compiler/ptx/README.md says how.");
+      "operator's loops; accesses that meet in one bank are counted. compiler/ptx/README.md says how.\n"
+      "For an FPGA the sources have read, compute and write processes over double buffers, and a test bench that any "
+      "C++\n"
+      "compiler builds; compiler/backends/hls/README.md says how.");
   command->callback([&line, flags] { line.action = [&line, flags] { return writeKernel(line, *flags); }; });
 }
 

@@ -26,7 +26,7 @@ CLI::Option* OperatorFlags::addTo(CLI::App* command, const std::string& what) {
   return op;
 }
 
-absl::StatusOr<Nest> OperatorFlags::nest() const {
+absl::StatusOr<Nest> OperatorFlags::nest(bool mappable) const {
   std::vector<int64_t> sizes;
   for (const auto word : absl::StrSplit(extents, 'x', absl::SkipEmpty())) {
     int64_t extent = 0;
@@ -45,7 +45,7 @@ absl::StatusOr<Nest> OperatorFlags::nest() const {
   auto nest = standard ? compiler::loopnest::parse(standard->name, standard->definition,
                                                    sizes.empty() ? standard->extents : sizes)
                        : compiler::loopnest::parse("operator", text, sizes);
-  if (nest.ok()) TESSERA_RETURN_IF_ERROR(checkMappable(*nest));
+  if (nest.ok() && mappable) TESSERA_RETURN_IF_ERROR(checkMappable(*nest));
   for (const Access& access : nest.ok() ? nest->accesses : std::vector<Access>()) {
     int64_t elements = 1;
     for (int64_t extent : shapeOf(*nest, access)) {

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/loopnest/nest.h"
 #include "proto/support/cli11.h"
+#include "tessera/v1/target.pb.h"
 
 namespace tessera::client {
 
@@ -14,8 +15,9 @@ struct OperatorFlags {
 
   /// Adds `--op`, with `what` as its description, and "--extents", which needs it. Returns the option of `--op`.
   CLI::Option* addTo(CLI::App* command, const std::string& what);
-  /// Returns the named operator, or the expression with its extents.
-  absl::StatusOr<compiler::loopnest::Nest> nest() const;
+  /// Returns the named operator, or the expression with its extents. `mappable`: it must be one that instructions map
+  /// to (checkMappable()).
+  absl::StatusOr<compiler::loopnest::Nest> nest(bool mappable = true) const;
 };
 
 /// Returns the named instruction. Without a name, returns the multiply-add instruction with the most iterations, among

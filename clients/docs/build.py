@@ -26,7 +26,7 @@ GROUPS = [
     ("Start", ["index", "tour", "concepts"]),
     ("Use", ["models", "state", "tuning", "page", "python", "ci"]),
     ("Run", ["install", "operations"]),
-    ("Extend", ["targets", "described-chips", "dataflows", "dataflow-search", "operators"]),
+    ("Extend", ["targets", "described-chips", "fpga", "dataflows", "dataflow-search", "operators"]),
     ("Reference", ["cli", "api", "python-reference"]),
 ]
 # design/METHOD.md becomes design-METHOD.html: one flat folder of pages, so that links between them need no folders.

@@ -125,8 +125,10 @@ absl::Status modelsCompileFor(const v1::Target& target) {
   failure.set_accepted(absl::StrJoin(kServed, ", ", [](std::string* out, const FamilyService& each) {
     absl::StrAppend(out, v1::Target::Family_Name(each.family));
   }));
-  failure.set_fix(absl::StrCat("name a target of these families; `tessera mappings --target ", target.name(),
-                               "` shows what its instructions could compute"));
+  failure.set_fix(target.has_logic() ? absl::StrCat("name a target of these families; `tessera kernel --target ",
+                                                    target.name(), "` writes the design of one operator")
+                                     : absl::StrCat("name a target of these families; `tessera mappings --target ",
+                                                    target.name(), "` shows what its instructions could compute"));
   return failureStatus(failure);
 }
 

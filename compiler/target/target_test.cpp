@@ -28,7 +28,7 @@ TEST(Target, EveryBuiltinIsValidAndFoundByItsName) {
     EXPECT_EQ(findBuiltinTarget(target.name()), &target);
     EXPECT_FALSE(target.summary().empty()) << target.name();
   }
-  EXPECT_EQ(builtinTargets().size(), 26u);
+  EXPECT_EQ(builtinTargets().size(), 29u);
   EXPECT_EQ(findBuiltinTarget("host"), nullptr);
   EXPECT_EQ(findBuiltinTarget("no-such-chip"), nullptr);
 }
@@ -114,11 +114,32 @@ TEST(Target, SpatialTargetsNeedNoMachineCode) {
   EXPECT_TRUE(target.ok()) << target.status();
 }
 
-TEST(Target, AFamilyWithoutABackEndIsRefused) {
+TEST(Target, FpgasDescribeTheirLogicAndOtherChipsHaveNone) {
   v1::Target target = *findBuiltinTarget("systolic-128");
   EXPECT_THAT(fields(target), IsEmpty());
   target.set_family(v1::Target::HLS);
-  EXPECT_THAT(fields(target), ElementsAre("family"));
+  EXPECT_THAT(fields(target), ElementsAre("logic"));
+  target = *findBuiltinTarget("vu9p");
+  target.set_family(v1::Target::SPATIAL);
+  EXPECT_THAT(fields(target), ElementsAre("logic"));
+}
+
+TEST(Target, WrongLogicIsReportedByItsField) {
+  v1::Target target = *findBuiltinTarget("vu9p");
+  v1::ProgrammableLogic& logic = *target.mutable_logic();
+  logic.mutable_shell()->set_dsp(logic.device().dsp() + 1);
+  logic.mutable_port()->set_lut(-1);
+  logic.set_routable_share(1.5);
+  logic.set_port_bits(96);
+  logic.set_burst_cycles(-1);
+  logic.mutable_operators(1)->set_operation(logic.operators(0).operation());
+  logic.mutable_operators(2)->set_latency_cycles(-1);
+  logic.mutable_operators(3)->clear_operation();
+  EXPECT_THAT(fields(target), ElementsAre("logic.port.lut", "logic.shell.dsp", "logic.routable_share",
+                                          "logic.port_bits", "logic.burst_cycles", "logic.operators[1].operation",
+                                          "logic.operators[2].latency_cycles", "logic.operators[3].operation"));
+  target.clear_family();
+  EXPECT_THAT(fields(target), IsSupersetOf({"family", "logic"}));
 }
 
 TEST(Target, ParseErrorsNameLineAndColumn) {
@@ -147,11 +168,15 @@ TEST(Target, OversizedTextIsRefusedBeforeParsing) {
 TEST(Target, ModelsCompileForProcessorsAndForSimulatedChips) {
   for (const v1::Target& target : builtinTargets()) {
     const absl::Status status = modelsCompileFor(target);
-    EXPECT_EQ(status.ok(), target.family() != v1::Target::NVPTX) << target.name();
+    const bool is_compiled = target.family() != v1::Target::NVPTX && target.family() != v1::Target::HLS;
+    EXPECT_EQ(status.ok(), is_compiled) << target.name();
     EXPECT_EQ(isSimulated(target), target.family() == v1::Target::SPATIAL) << target.name();
     if (status.ok()) continue;
     EXPECT_EQ(failureOf(status).attribute(), "family");
     EXPECT_EQ(failureOf(status).accepted(), "X86_64, AARCH64, SPATIAL");
+    const bool is_fpga = target.family() == v1::Target::HLS;
+    EXPECT_THAT(failureOf(status).fix(),
+                HasSubstr(is_fpga ? "`tessera kernel --target" : "`tessera mappings --target"));
   }
 }
 

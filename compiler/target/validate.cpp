@@ -11,6 +11,7 @@
 #include "compiler/target/target.h"
 #include "compiler/target/validate_hierarchy.h"
 #include "compiler/target/validate_intrinsic.h"
+#include "compiler/target/validate_logic.h"
 
 namespace tessera::compiler {
 namespace {
@@ -24,10 +25,9 @@ struct FamilyRules {
   bool has_registers;
 };
 constexpr FamilyRules kFamilies[] = {
-    {v1::Target::X86_64, "x86_64-", true},
-    {v1::Target::AARCH64, "aarch64-", true},
-    {v1::Target::NVPTX, "nvptx64-", false},
-    {v1::Target::SPATIAL, nullptr, false},
+    {v1::Target::X86_64, "x86_64-", true},  {v1::Target::AARCH64, "aarch64-", true},
+    {v1::Target::NVPTX, "nvptx64-", false}, {v1::Target::SPATIAL, nullptr, false},
+    {v1::Target::HLS, nullptr, false},
 };
 
 /// Cost parameters by which plans divide.
@@ -45,7 +45,7 @@ class Validator : Problems {
     const auto* rules = std::find_if(std::begin(kFamilies), std::end(kFamilies),
                                      [&](const FamilyRules& r) { return r.family == target_.family(); });
     if (rules == std::end(kFamilies)) {
-      add("family", "is not set to a known family; accepted: X86_64, AARCH64, NVPTX, SPATIAL");
+      add("family", "is not set to a known family; accepted: X86_64, AARCH64, NVPTX, SPATIAL, HLS");
     } else {
       code(*rules);
       registers(*rules);
@@ -56,6 +56,7 @@ class Validator : Problems {
     costParameters();
     intrinsics();
     instructionSets();
+    validateLogic(target_, *this);
     return take();
   }
 
