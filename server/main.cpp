@@ -32,6 +32,7 @@
 #include "proto/support/worker_exit.h"
 #include "proto/version/version.h"
 #include "server/metrics/metrics.h"
+#include "server/program/migrate_data.h"
 #include "server/program/options.h"
 #include "server/server.h"
 #include "storage/backup.h"
@@ -42,6 +43,7 @@
 #include "storage/postgres_store.h"
 #include "storage/server_registry.h"
 #include "storage/sqlite_store.h"
+#include "storage/transfer.h"
 
 namespace {
 
@@ -244,6 +246,7 @@ absl::Status serve(Flags flags, const sigset_t& signals, int& exit_code) {
     exit_code = kServerOtherData;
   }
   TESSERA_ASSIGN_OR_RETURN(const auto store, std::move(opened));
+  TESSERA_RETURN_IF_ERROR(storage::checkTransferred(*store));
   // After the store, whose lock excludes a second process: otherwise two could each write their own key.
   TESSERA_ASSIGN_OR_RETURN(const auto registry, openRegistry(flags));
   TESSERA_ASSIGN_OR_RETURN(options.signing_key, signingKey(data, *registry));
@@ -373,8 +376,9 @@ int main(int argc, char** argv) {
   absl::Status status = setUpLog(flags);
   int exit_code = kServerFailed;
   if (status.ok()) {
+    const bool moves = !flags.migrate_from.empty();
     const bool copies = !flags.backup_to.empty() || !flags.restore_from.empty();
-    status = copies ? copyData(flags) : serve(flags, signals, exit_code);
+    status = moves ? migrateData(flags) : copies ? copyData(flags) : serve(flags, signals, exit_code);
   }
   if (!status.ok()) {
     std::fprintf(stderr, "tesserad: %s\n", std::string(status.message()).c_str());

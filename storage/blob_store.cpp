@@ -1,5 +1,7 @@
 #include "storage/blob_store.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <atomic>
 #include <ctime>
@@ -173,14 +175,17 @@ class FileBlobStore : public BlobStore {
   absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
                    const std::function<absl::Status(std::string_view chunk)>& sink) override;
 
-  absl::Status remove(const std::string& sha256) override {
+  absl::Status remove(const std::string& sha256) override { return remove(sha256, true); }
+  absl::Status removeFile(const std::string& sha256) override { return remove(sha256, false); }
+
+  absl::Status remove(const std::string& sha256, bool with_row) {
     const absl::StatusOr<int64_t> row = rows_.size(sha256), file = folder_->blobSize(sha256);
     for (const absl::StatusOr<int64_t>& size : {row, file}) {
       if (!size.ok() && !absl::IsNotFound(size.status())) return size.status();
     }
     if (!row.ok() && !file.ok()) return absl::OkStatus();
     if (!uploads_.start(sha256)) return absl::AbortedError(absl::StrCat("blob ", sha256, " is being uploaded"));
-    absl::Status status = row.ok() ? rows_.remove(sha256) : absl::OkStatus();
+    absl::Status status = row.ok() && with_row ? rows_.remove(sha256) : absl::OkStatus();
     if (status.ok() && file.ok()) status = folder_->remove(sha256);
     uploads_.end(sha256);
     if (status.ok() && file.ok()) room_.addBlobs(-*file);
@@ -456,6 +461,14 @@ absl::Status FileBlobStore::get(const std::string& sha256, int64_t offset, int64
 }
 
 }  // namespace
+
+void BlobStore::discard(const std::vector<v1::Digest>& digests) {
+  for (const v1::Digest& digest : digests) {
+    if (const absl::Status removed = remove(digest.sha256()); !removed.ok() && !absl::IsAborted(removed)) {
+      spdlog::warn("the file of blob {} stays: {}", digest.sha256(), std::string(removed.message()));
+    }
+  }
+}
 
 absl::StatusOr<std::unique_ptr<BlobStore>> openBlobStore(const std::string& folder, const BlobStoreOptions& options) {
   TESSERA_ASSIGN_OR_RETURN(std::unique_ptr<BlobFolder> opened, BlobFolder::open(folder, options));

@@ -110,6 +110,13 @@ class BlobStore {
   /// Removes the file or row of a blob, if it exists. ABORTED during an upload of it. The caller ensures that no
   /// database row refers to the blob until the call returns (server/retention).
   virtual absl::Status remove(const std::string& sha256) = 0;
+  /// Likewise, but keeps a row with the bytes: removes only the file or, if the blobs are in an object store, the
+  /// object and its local copy. With an object store it sends a request, so call it outside of transactions.
+  virtual absl::Status removeFile(const std::string& sha256) = 0;
+  /// Removes the bytes of blobs whose rows a transaction has erased, unless they have been stored again since. Files
+  /// are removed before the call returns, objects of an object store later by another thread. Call it after the commit.
+  /// What remains after an error or the end of the process is found by a collection.
+  virtual void discard(const std::vector<v1::Digest>& digests);
   /// Visits all blobs in unspecified order, with size and age of the file or row; stops at the first error.
   virtual absl::Status forEach(
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) = 0;

@@ -104,7 +104,7 @@ absl::Status CachedBlobStore::get(const std::string& sha256, int64_t offset, int
   if (absl::IsDataLoss(status)) {
     spdlog::warn("the local copy of blob {} is damaged; it is fetched again", sha256);
     index_.remove(sha256);
-    (void)local_->remove(sha256);
+    (void)local_->removeFile(sha256);
   }
   ++misses_;
   TESSERA_ASSIGN_OR_RETURN(const int64_t bytes, size(sha256));
@@ -180,6 +180,10 @@ absl::Status CachedBlobStore::remove(const std::string& sha256) {
   } else if (!absl::IsNotFound(row.status())) {
     return row.status();
   }
+  return removeFile(sha256);
+}
+
+absl::Status CachedBlobStore::removeFile(const std::string& sha256) {
   const auto busy = [&] { return absl::AbortedError(absl::StrCat("blob ", sha256, " is being uploaded")); };
   // Does not wait: it may run in the transaction that an upload waits for.
   if (!publishing_.start(sha256)) return busy();
@@ -189,7 +193,7 @@ absl::Status CachedBlobStore::remove(const std::string& sha256) {
   TESSERA_RETURN_IF_ERROR(objects_->remove(objectOf(sha256)));
   published_.remove(sha256);
   index_.remove(sha256);
-  const absl::Status local = local_->remove(sha256);
+  const absl::Status local = local_->removeFile(sha256);
   return absl::IsAborted(local) ? absl::OkStatus() : local;  // only the copy, which is being read
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,6 +19,10 @@ struct CachedBlobStoreOptions {
   int64_t cache_bytes = int64_t{16} << 30;
   /// The mark of the object store that is to be replaced by this database's (storage/bucket_mark.h).
   std::string replaces_mark = {};
+  /// The clock of the rows' times of last use, in microseconds since 1970; empty: this machine's.
+  std::function<int64_t()> now_us = {};
+  /// How long an upload waits for the removal of an earlier object of its name; then UNAVAILABLE.
+  std::chrono::milliseconds claim_patience{5000};
 };
 
 /// Opens a store whose blobs are objects of `objects`, which several servers may share, behind a local folder.

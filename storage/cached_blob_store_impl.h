@@ -1,5 +1,7 @@
 #pragma once
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,6 +18,7 @@
 
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
+#include "storage/background_removal.h"
 #include "storage/blob_rows.h"
 #include "storage/blob_uploads.h"
 #include "storage/cache_index.h"
@@ -135,6 +138,8 @@ class CachedBlobStore : public BlobStore {
   absl::Status get(const std::string& sha256, int64_t offset, int64_t limit,
                    const std::function<absl::Status(std::string_view chunk)>& sink) override;
   absl::Status remove(const std::string& sha256) override;
+  absl::Status removeFile(const std::string& sha256) override;
+  void discard(const std::vector<v1::Digest>& digests) override { discarded_.add(digests); }
 
   absl::Status forEach(
       const std::function<absl::Status(const std::string& sha256, int64_t bytes, int64_t age_s)>& visit) override {
@@ -206,8 +211,10 @@ class CachedBlobStore : public BlobStore {
                                                                         const Uploader& sender, int64_t here);
   absl::Status checkMark();
   absl::Status removeAbandoned();
+  int64_t nowMicros() const;
   absl::Status tryClaim(const v1::Digest& digest);
   absl::Status claim(const v1::Digest& digest);
+  absl::Status removeDiscarded(const v1::Digest& digest);
   absl::Status publish(const v1::Digest& digest);
   absl::Status fetch(const std::string& sha256);
   absl::Status checkSizeOfCopy(const std::string& sha256);
@@ -216,11 +223,11 @@ class CachedBlobStore : public BlobStore {
   absl::StatusOr<bool> presentAs(const v1::Digest& digest, const Uploader& sender);
   void noteLost(const std::string& sha256, const std::string& why);
   void makeRoom(int64_t more) {
-    for (const std::string& sha256 : index_.evict(more)) (void)local_->remove(sha256);
+    for (const std::string& sha256 : index_.evict(more)) (void)local_->removeFile(sha256);
   }
   /// A copy without a row is no blob, but the local folder would take it for one.
   void dropStaleCopy(const std::string& sha256) {
-    if (!contains(sha256) && index_.remove(sha256)) (void)local_->remove(sha256);
+    if (!contains(sha256) && index_.remove(sha256)) (void)local_->removeFile(sha256);
   }
   bool isLocal(const std::string& sha256) { return local_->size(sha256).ok(); }
 
@@ -244,6 +251,13 @@ class CachedBlobStore : public BlobStore {
   std::mutex check_mutex_;
   std::optional<std::chrono::steady_clock::time_point> checked_, swept_;
   absl::Status check_;
+  /// Last member, so that its thread ends first.
+  BackgroundRemoval discarded_{[this](const v1::Digest& digest) {
+    if (const absl::Status removed = removeDiscarded(digest); !removed.ok() && !absl::IsAborted(removed)) {
+      spdlog::warn("the object of blob {} stays until a collection: {}", digest.sha256(),
+                   std::string(removed.message()));
+    }
+  }};
 };
 
 }  // namespace tessera::storage

@@ -600,6 +600,36 @@ TEST_F(CachedBlobs, APutWithinATransactionAsksNoObjectStore) {
   EXPECT_EQ(*read(two_, sha256Hex(bytes)), bytes);
 }
 
+TEST_F(CachedBlobs, TheObjectOfADiscardedBlobIsRemovedUnlessItWasStoredAgain) {
+  for (const char letter : {'a', 'b'}) ASSERT_OK(store(one_, large(letter)));
+  // The row of b exists, as after an upload to another server. Discarded blobs are removed in order.
+  ASSERT_OK(rows_->transact([&](Transaction& tx) { return tx.erase(Kind::kBlob, sha256Hex(large('a'))); }));
+  one_.blobs->discard({digestOf(large('b')), digestOf(large('a'))});
+  for (int i = 0; i < 1000 && fs::exists(objectOf(large('a'))); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_FALSE(fs::exists(objectOf(large('a'))));
+  EXPECT_TRUE(fs::exists(objectOf(large('b'))));
+  EXPECT_EQ(*read(two_, sha256Hex(large('b'))), large('b'));
+  ASSERT_OK(store(two_, large('a')));  // waits for the end of the removal
+  EXPECT_EQ(*read(one_, sha256Hex(large('a'))), large('a'));
+}
+
+TEST_F(CachedBlobs, TheRemovalOfAnObjectKeepsARow) {
+  const std::string bytes = large('a'), sha256 = sha256Hex(bytes);
+  ASSERT_OK(store(one_, bytes));
+  // A collection has marked the blob as lost; a transaction then stores the bytes as a row.
+  ASSERT_OK(rows_->transact([&](Transaction& tx) { return tx.beginBlobRemoval(sha256); }));
+  ASSERT_OK(rows_->transact([&](Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(one_.blobs->put(bytes).status());
+    return tx.putBlob(digestOf(bytes), "vision", 1);
+  }));
+  ASSERT_OK(one_.blobs->removeFile(sha256));
+  EXPECT_FALSE(fs::exists(objectOf(bytes)));
+  EXPECT_EQ(*read(one_, sha256), bytes);
+  EXPECT_EQ(*read(two_, sha256), bytes);
+}
+
 TEST_F(CachedBlobs, ABodyThatRunsAgainFindsItsUpload) {
   const std::string bytes = large('a'), sha256 = sha256Hex(bytes);
   auto upload = one_.blobs->startUpload(digestOf(bytes), 0);

@@ -11,8 +11,7 @@
 namespace tessera::storage {
 namespace {
 
-/// How often and at what intervals an upload waits for the removal of an earlier object of its name.
-constexpr int kClaims = 50;
+/// Interval at which an upload looks whether an earlier object of its name has been removed.
 constexpr std::chrono::milliseconds kClaimPause(100);
 
 }  // namespace
@@ -128,7 +127,7 @@ absl::StatusOr<std::unique_ptr<BlobStore::Upload>> CachedBlobStore::startUpload(
   }
   if (elsewhere) {
     index_.remove(digest.sha256());
-    TESSERA_RETURN_IF_ERROR(local_->remove(digest.sha256()));  // a copy would be verified instead of a partial file
+    TESSERA_RETURN_IF_ERROR(local_->removeFile(digest.sha256()));  // a copy would be verified instead of a partial file
     TESSERA_ASSIGN_OR_RETURN(const int64_t kept, local_->committedBytes(digest, here));
     TESSERA_ASSIGN_OR_RETURN(const auto begun, local_->startUpload(digest, kept, here));
     TESSERA_RETURN_IF_ERROR(partials_.fetch(*elsewhere, kept, *begun));
@@ -166,13 +165,17 @@ absl::StatusOr<std::unique_ptr<BlobStore::Upload>> CachedBlobStore::startPlaced(
   return upload;
 }
 
+int64_t CachedBlobStore::nowMicros() const {
+  if (options_.now_us) return options_.now_us();
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 /// Tells collections on other servers that the object is about to be relied on: a row that is marked as lost and was
 /// just used. ABORTED while another server removes the object.
 absl::Status CachedBlobStore::tryClaim(const v1::Digest& digest) {
   const std::string& sha256 = digest.sha256();
-  const int64_t now_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count();
+  const int64_t now_us = nowMicros();
   return store_.transact([&](Transaction& tx) -> absl::Status {
     const absl::StatusOr<int64_t> used_us = tx.lastUse(Kind::kBlob, sha256);
     if (absl::IsNotFound(used_us.status())) {
@@ -189,12 +192,41 @@ absl::Status CachedBlobStore::tryClaim(const v1::Digest& digest) {
 }
 
 absl::Status CachedBlobStore::claim(const v1::Digest& digest) {
-  for (int attempt = 0; attempt < kClaims; ++attempt) {
+  const auto give_up = std::chrono::steady_clock::now() + options_.claim_patience;
+  do {
     const absl::Status claimed = tryClaim(digest);
     if (!absl::IsAborted(claimed)) return claimed;
-    std::this_thread::sleep_for(kClaimPause);
-  }
+    std::this_thread::sleep_for(std::min(kClaimPause, options_.claim_patience));
+  } while (std::chrono::steady_clock::now() < give_up);
   return absl::UnavailableError(absl::StrCat("blob ", digest.sha256(), " is just being deleted; send it again later"));
+}
+
+/// Removes the object of a blob whose row was erased. A row with a mark keeps other servers from storing the object
+/// while it is removed; without the mark, their object would be removed in place of the discarded one.
+absl::Status CachedBlobStore::removeDiscarded(const v1::Digest& digest) {
+  const std::string& sha256 = digest.sha256();
+  const int64_t now_us = nowMicros();
+  bool begun = false;
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](Transaction& tx) -> absl::Status {
+    begun = false;
+    absl::Status row = tx.lastUse(Kind::kBlob, sha256).status();
+    if (!absl::IsNotFound(row)) return row;  // stored again, or about to be
+    if (const auto bytes = tx.blobBytesSize(sha256); !absl::IsNotFound(bytes.status())) {
+      return bytes.ok() ? tx.eraseBlobBytes(sha256) : bytes.status();
+    }
+    TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, ""));
+    TESSERA_RETURN_IF_ERROR(tx.touch(Kind::kBlob, sha256, now_us));
+    begun = true;
+    return tx.beginBlobRemoval(sha256);
+  }));
+  if (!begun) return absl::OkStatus();
+  absl::Status removed = removeFile(sha256);
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](Transaction& tx) -> absl::Status {
+    TESSERA_ASSIGN_OR_RETURN(const bool removal, tx.isBlobBeingRemoved(sha256));
+    if (!removal) return absl::OkStatus();  // its bytes have become a row, or its row is gone
+    return removed.ok() ? tx.erase(Kind::kBlob, sha256) : tx.markBlobLost(sha256);
+  }));
+  return removed;
 }
 
 /// Stores the object of a blob that is complete in the local folder.

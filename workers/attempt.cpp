@@ -21,6 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Milliseconds kReportTimeout{20'000};
+constexpr Milliseconds kReturnTimeout{1'000};  // for giving a task back, when the worker has little time left
 /// Inputs that were sent with the lease.
 using Enclosed = google::protobuf::RepeatedPtrField<v1::BlobBytes>;
 
@@ -96,7 +97,8 @@ v1::TaskResult work(const AttemptEnvironment& environment, const v1::TaskSpec& t
 
 /// Reports the result until the server has accepted or rejected it, or `give_up` returns true.
 void report(const AttemptEnvironment& environment, const v1::Lease& lease, const v1::TaskResult& result,
-            Cancellation& until, const std::function<bool(Clock::duration)>& give_up) {
+            Cancellation& until, const std::function<bool(Clock::duration)>& give_up,
+            Milliseconds timeout = kReportTimeout) {
   v1::ReportTaskRequest request;
   request.set_worker_id(environment.worker_id);
   request.set_task_id(lease.task_id());
@@ -109,7 +111,7 @@ void report(const AttemptEnvironment& environment, const v1::Lease& lease, const
     v1::ReportTaskResponse response;
     absl::Status status;
     {
-      CallContext context(until, kReportTimeout);
+      CallContext context(until, timeout);
       status = toAbsl(environment.service.ReportTask(context.get(), request, &response));
     }
     if (status.ok()) return;
@@ -174,8 +176,20 @@ void report(const AttemptEnvironment& environment, Running& running, const Sessi
              [&](Clock::duration waited) { return waited > lease_length; });
       break;
     }
+    case StopReason::kShutdown: {
+      // Give the task back, so that it starts elsewhere at once and not after the lease.
+      spdlog::warn("task {}: given back, the worker stops", lease.task_id());
+      v1::TaskResult returned =
+          failed(failureStatus(v1::Failure::LEASE_LOST, "the worker was stopped while the task ran"));
+      *returned.mutable_usage() = result.usage();
+      Cancellation never;
+      report(
+          environment, lease, returned, never, [](Clock::duration waited) { return waited > kReturnTimeout; },
+          kReturnTimeout);
+      break;
+    }
     default:
-      spdlog::warn("task {}: abandoned, its lease was lost or the worker stops", lease.task_id());
+      spdlog::warn("task {}: abandoned, its lease was lost", lease.task_id());
   }
 }
 

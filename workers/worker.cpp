@@ -79,6 +79,11 @@ void Worker::stop() {
   stopping_.cancel(StopReason::kShutdown);
 }
 
+bool Worker::isIdleTooLong() const {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return options_.idle_limit.count() > 0 && running_ == 0 && now - idle_since_.load() > options_.idle_limit;
+}
+
 void Worker::fail(int exit_code) {
   exit_code_ = exit_code;
   drain();
@@ -98,8 +103,17 @@ void Worker::work(const AttemptEnvironment& environment) {
       return;
     }
     v1::LeaseTaskResponse response;
-    if (!lease(environment, *session, pause, response)) continue;
+    if (!lease(environment, *session, pause, response)) {
+      if (isIdleTooLong() && !draining_.cancelled()) {
+        spdlog::info("no task for {} s: exiting", std::chrono::duration<double>(options_.idle_limit).count());
+        drain();
+      }
+      continue;
+    }
+    ++running_;
     std::function<void()> report = runAttempt(environment, response.lease(), *session);
+    idle_since_ = std::chrono::steady_clock::now().time_since_epoch();
+    --running_;
     // At most one unreported result per slot.
     if (reporting.joinable()) reporting.join();
     reporting = std::jthread(std::move(report));

@@ -29,6 +29,8 @@ struct WorkerOptions {
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
   /// How long the server holds a lease request when it has no task. Draining an idle worker takes up to this time.
   Milliseconds lease_wait{2'000};
+  /// A worker that has had no task for this long drains; 0: never.
+  std::chrono::milliseconds idle_limit{0};
 };
 
 /// The lease loop. Each slot has one thread, which leases and executes tasks.
@@ -41,7 +43,7 @@ class Worker {
 
   /// Accepts no more tasks; run() returns when the current ones are reported. Callable from any thread.
   void drain();
-  /// Stops the current tasks and returns at once. Callable from any thread.
+  /// Stops the current tasks, gives them back to the server, and returns within seconds. Callable from any thread.
   void stop();
 
  private:
@@ -49,6 +51,7 @@ class Worker {
   bool lease(const AttemptEnvironment& environment, const Session& session, Backoff& pause,
              v1::LeaseTaskResponse& response);
   void fail(int exit_code);
+  bool isIdleTooLong() const;
   /// Logs `trouble`, the reason why this worker accepts no tasks: when it begins, and every ten minutes while it lasts.
   /// If `trouble` is empty, logs once that the previous trouble has ended. Callable from any slot.
   void logTrouble(const std::string& trouble);
@@ -58,6 +61,8 @@ class Worker {
   Cancellation stopping_;
   std::unique_ptr<SelfCheck> self_check_;  ///< for the scratch folder that run() opens
   std::atomic<int> exit_code_{0};
+  std::atomic<int> running_{0};  ///< attempts in all slots
+  std::atomic<std::chrono::steady_clock::duration> idle_since_{std::chrono::steady_clock::now().time_since_epoch()};
   std::mutex trouble_mutex_;
   std::optional<std::chrono::steady_clock::time_point> trouble_logged_;
 };

@@ -64,6 +64,8 @@ struct Flags {
   std::string log_level = "info";
   std::string log_format = "text";
   bool die_with_parent = false;
+  bool give_back = false;
+  double idle_limit_s = 0;
   bool execute_tasks = false;
   bool no_huge_pages = false;
   SandboxOptions sandbox{.scratch_bytes = int64_t{64} << 30};
@@ -72,9 +74,9 @@ struct Flags {
 };
 
 // SIGTERM and SIGINT drain; a second one stops at once, as does SIGQUIT, which the kernel sends with --die-with-parent.
-// The thread runs until the process ends.
-void handleSignals(Worker& worker, const sigset_t& signals) {
-  bool draining = false;
+// With `give_back` the first one does. The thread runs until the process ends.
+void handleSignals(Worker& worker, const sigset_t& signals, bool give_back) {
+  bool draining = give_back;
   while (true) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
@@ -122,6 +124,7 @@ int run(Flags& flags, const sigset_t& signals) {
     return kWorkerFailed;
   }
   flags.options.runner.build = identity->compiler_version();
+  flags.options.idle_limit = std::chrono::milliseconds(static_cast<int64_t>(flags.idle_limit_s * 1000));
   identity->set_worker_id(flags.id);
   identity->set_slots(flags.slots);
   identity->set_measuring_cores(flags.measuring_cores);
@@ -155,7 +158,7 @@ int run(Flags& flags, const sigset_t& signals) {
                  measure.detail());
   }
   Worker worker(flags.options);
-  std::thread([&] { handleSignals(worker, signals); }).detach();
+  std::thread([&] { handleSignals(worker, signals, flags.give_back); }).detach();
   const int code = worker.run();
   spdlog::info("exiting with {}", code);
   spdlog::shutdown();
@@ -256,6 +259,13 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", flags.log_level, "trace, debug, info, warn, error")->capture_default_str();
   app.add_option("--log-format", flags.log_format, "text, or json: one object per line, with the ids of tasks and jobs")
       ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  app.add_flag("--give-back", flags.give_back,
+               "SIGTERM stops at once and gives the running tasks back to the server, for machines that end soon after "
+               "it (spot instances, preempted batch jobs); default: the running tasks may finish");
+  app.add_option("--exit-when-idle", flags.idle_limit_s,
+                 "Exit with 0 after this number of seconds without a task; 0: never")
+      ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
   app.add_flag("--die-with-parent", flags.die_with_parent, "Stop at once when the process that started this one ends");
   try {

@@ -46,8 +46,9 @@ class WorkerTest : public testing::Test {
 
   std::string attempts() const { return temporary_.path() + "/scratch/attempts"; }
 
-  void startWorker(int slots = 1, int64_t min_free_bytes = 0) {
+  void startWorker(int slots = 1, int64_t min_free_bytes = 0, Milliseconds idle_limit = {}) {
     WorkerOptions options;
+    options.idle_limit = idle_limit;
     options.server = "unix:" + temporary_.path() + "/socket";
     options.scratch = temporary_.path() + "/scratch";
     options.cache_bytes = 1 << 20;
@@ -423,14 +424,36 @@ TEST_F(WorkerTest, DrainFinishesTheCurrentTask) {
   EXPECT_EQ(server_.reports(id), 1);
 }
 
-TEST_F(WorkerTest, StopTakesTheTaskAlong) {
+TEST_F(WorkerTest, StopGivesTheTaskBack) {
   server_.start();
   startWorker();
   const std::string id = server_.addTask(taskNamed("unconfined-multiply"));
   server_.waitForHeartbeat(id, [](const auto& heartbeat) { return heartbeat.progress().phase() == "ready"; });
   worker_->stop();
   EXPECT_EQ(finish(), kWorkerStopped);
+  ASSERT_EQ(server_.reports(id), 1) << "the task need not wait for the end of the lease";
+  EXPECT_EQ(server_.waitForReport(id).result().failure().reason(), Failure::LEASE_LOST);
+}
+
+TEST_F(WorkerTest, StopDoesNotWaitForAServerThatIsAway) {
+  server_.start();
+  startWorker();
+  const std::string id = server_.addTask(taskNamed("unconfined-multiply"));
+  server_.waitForHeartbeat(id, [](const auto& heartbeat) { return heartbeat.progress().phase() == "ready"; });
+  server_.stop();
+  worker_->stop();
+  EXPECT_EQ(finish(), kWorkerStopped);
   EXPECT_EQ(server_.reports(id), 0);
+}
+
+TEST_F(WorkerTest, AnIdleWorkerEndsByItself) {
+  server_.start();
+  const std::string id = server_.addTask(taskNamed("nap:300"));
+  startWorker(1, 0, Milliseconds(200));
+  EXPECT_FALSE(server_.waitForReport(id).result().has_failure());
+  thread_.join();
+  worker_.reset();
+  EXPECT_EQ(exit_code_, 0);
 }
 
 TEST_F(WorkerTest, SecondWorkerCannotShareScratch) {

@@ -325,6 +325,33 @@ void addBackupCommands(CommandLine& line, CLI::App* admin) {
   });
 }
 
+void addMigrateCommand(CommandLine& line, CLI::App* admin) {
+  struct Places {
+    std::string from, from_blobs, to, blobs;
+  };
+  auto places = std::make_shared<Places>();
+  CLI::App* command = admin
+                          ->add_subcommand("migrate",
+                                           "Copy all data of a service from a data folder to PostgreSQL and an object "
+                                           "store, or back; run it again to continue")
+                          ->fallthrough();
+  command->add_option("--from", places->from, "a data folder, or a database: postgresql://...")->required();
+  command->add_option("--to", places->to, "likewise: an empty database, or a folder to create")->required();
+  command->add_option("--blobs", places->blobs,
+                      "of a database as destination: where its blobs go, s3://... or a shared folder; an empty place");
+  command->add_option("--blobs-from", places->from_blobs, "of a database as source: where its blobs are");
+  command->callback([&line, places] {
+    line.action = [&line, places] {
+      const bool to_database = places->to.starts_with("postgresql://") || places->to.starts_with("postgres://");
+      std::vector<std::string> arguments = {to_database ? "--store" : "--data-dir", places->to, "--migrate-from",
+                                            places->from};
+      if (!places->blobs.empty()) arguments.insert(arguments.end(), {"--blobs", places->blobs});
+      if (!places->from_blobs.empty()) arguments.insert(arguments.end(), {"--migrate-from-blobs", places->from_blobs});
+      return copyByServer(line, arguments);
+    };
+  });
+}
+
 void addDeleteCommand(CommandLine& line, CLI::App* admin) {
   CLI::App* command = admin->add_subcommand("delete", "Delete one object that no unfinished job needs")->fallthrough();
   auto request = std::make_shared<v1::DeleteRequest>();
@@ -384,6 +411,7 @@ void addAdminCommand(CommandLine& line) {
   addCollectCommand(line, admin);
   addVerifyCommand(line, admin);
   addBackupCommands(line, admin);
+  addMigrateCommand(line, admin);
   addDeleteCommand(line, admin);
   addPinCommand(line, admin, "pin", false);
   addPinCommand(line, admin, "unpin", true);

@@ -96,7 +96,14 @@ void addFlags(CLI::App& app, Flags& flags) {
       app.add_option("--backup-to", flags.backup_to, "Copy the data folder there, also of a running service, and end");
   app.add_option("--restore-from", flags.restore_from, "Create the data folder from a backup, and end")
       ->excludes(backup);
-  app.add_flag("--json", flags.json, "With --backup-to or --restore-from: print a summary as JSON");
+  auto* migrate = app.add_option("--migrate-from", flags.migrate_from,
+                                 "Copy all data of this data folder, or of this database (postgresql://...), to the "
+                                 "place that --store and --blobs or --data-dir name, and end");
+  migrate->excludes(backup);
+  app.add_option("--migrate-from-blobs", flags.migrate_from_blobs,
+                 "The object store of the database of --migrate-from, as for --blobs")
+      ->needs(migrate);
+  app.add_flag("--json", flags.json, "With --backup-to, --restore-from or --migrate-from: print a summary as JSON");
   app.add_option("--worker-binary", flags.worker_binary, "Default: tessera-worker in the folder of this program");
   app.add_option("--sandbox-user", flags.sandbox_user,
                  "User of the local workers' tasks, which should own nothing else; needs root");

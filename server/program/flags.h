@@ -21,6 +21,7 @@ struct Flags {
   bool need_credential = false;
   bool insecure = false;
   std::string backup_to, restore_from;
+  std::string migrate_from, migrate_from_blobs;
   bool json = false;
   double keep_jobs_h = 90 * 24, keep_events_h = 30 * 24, keep_artifacts_h = 180 * 24, keep_objects_h = 180 * 24;
   double keep_records_h = 0, keep_blobs_h = 24, collect_every_h = 0;

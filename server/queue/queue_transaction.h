@@ -18,8 +18,8 @@ namespace tessera::server {
 /// Consequences of a transaction once it is durable.
 struct Effects {
   std::set<std::string> changed_jobs;
-  int tasks_ready = 0;                     ///< number of waiting workers to wake
-  std::vector<std::string> dropped_blobs;  ///< files to delete, by SHA-256
+  int tasks_ready = 0;                    ///< number of waiting workers to wake
+  std::vector<v1::Digest> dropped_blobs;  ///< whose rows are erased, and whose bytes are to be
   Observations seen;
 };
 

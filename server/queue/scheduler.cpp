@@ -63,12 +63,7 @@ void Scheduler::becameDurable(const Effects& effects) {
   if (observer_ != nullptr) {
     observer_->happened(effects.seen);
   }
-  for (const std::string& sha256 : effects.dropped_blobs) {
-    // A file that stays, because a worker is uploading it again or the disk fails, is found by a collection.
-    if (const absl::Status removed = blobs_.remove(sha256); !removed.ok() && !absl::IsAborted(removed)) {
-      spdlog::warn("the file of blob {} stays: {}", sha256, std::string(removed.message()));
-    }
-  }
+  blobs_.discard(effects.dropped_blobs);
 }
 
 v1::Digest Scheduler::storeReproducer(const v1::TaskSpec& spec) {

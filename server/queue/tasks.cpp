@@ -15,6 +15,7 @@
 #include "server/queue/actions.h"
 #include "server/queue/jobs.h"
 #include "server/queue/task_traits.h"
+#include "server/queue/uses.h"
 #include "server/queue/workers.h"
 
 namespace tessera::server {
@@ -171,6 +172,7 @@ absl::StatusOr<v1::Task> addTask(QueueTransaction& queue, const v1::Action& acti
   if (needs != nullptr) {
     *task.mutable_needs() = *needs;
   }
+  TESSERA_RETURN_IF_ERROR(touchAll(queue, task.project(), digestsIn(task.spec())));
   TESSERA_RETURN_IF_ERROR(queue.tx.putTask(task));
   TESSERA_RETURN_IF_ERROR(queue.tx.linkTask(action.id(), task.id()));
   ++queue.effects.tasks_ready;

@@ -11,8 +11,9 @@
 #include "tessera/v1/artifact.pb.h"
 
 /// Times of last use. A collection (server/retention) deletes objects that nothing refers to and that were not used for
-/// a while. It deletes a candidate only if its time of last use has not changed. Code that starts to rely on an
-/// artifact, an object or a blob must therefore touch it in the same transaction in which it checks that it exists.
+/// a while. Code that starts to rely on an artifact, an object or a blob, or stores a reference to it in another row,
+/// must touch it in the same transaction, unless that happened at most twice kUseResolutionUs ago. Without this rule a
+/// collection could miss the reference (retention/collector.h); retention/collection_races_test.cpp checks it.
 namespace tessera::server {
 
 /// Resolution of these times: objects in constant use are not written constantly.

@@ -16,8 +16,8 @@
 #include "server/queue/digest_references.h"
 #include "server/queue/jobs.h"
 #include "server/queue/uses.h"
-#include "server/retention/losses.h"
 #include "server/workflows/trial_records.h"
+#include "storage/snapshots.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -28,7 +28,7 @@ using storage::Stored;
 
 constexpr size_t kDeletionBatch = 64;  // deletions per transaction, so that the writer serves others in between
 constexpr size_t kBlobBatch = 8;       // each syncs a folder while the writer waits
-constexpr int kMaxProblems = 1000;     // reported by a verification
+constexpr size_t kFileBatch = 500;     // files whose rows are looked up in one snapshot
 constexpr int kFastestKept = 4;        // records of each workload, chip and number of threads, kept whatever their age
 constexpr int64_t kSecondUs = 1'000'000;
 
@@ -78,8 +78,16 @@ int64_t bytesOf(const Stored& stored) {
 
 }  // namespace
 
-absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names) const {
-  const auto note = [&](const Stored& stored) -> absl::Status {
+absl::Status Collector::forEach(Kind kind, const Visit& visit) const {
+  return storage::forEachInSnapshots(store_, kind, visit, snapshot_items_);
+}
+
+absl::Status Collector::mark(bool living, Names& names) const {
+  return mark([this](Kind kind, const Visit& visit) { return forEach(kind, visit); }, living, names);
+}
+
+absl::Status Collector::mark(const ForEach& for_each, bool living, Names& names) const {
+  const auto note = [&](storage::Reader& reader, const Stored& stored) -> absl::Status {
     bool counts = !living || !isOver(stored);
     if (!counts && stored.kind == Kind::kJob) {
       TESSERA_ASSIGN_OR_RETURN(counts, reader.isPinned(Kind::kJob, stored.id));
@@ -110,21 +118,21 @@ absl::Status Collector::mark(storage::Reader& reader, bool living, Names& names)
     return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
   };
   for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask}) {
-    TESSERA_RETURN_IF_ERROR(reader.forEach(kind, note));
+    TESSERA_RETURN_IF_ERROR(for_each(kind, note));
   }
   if (!living) {
     for (const Kind kind : {Kind::kArtifact, Kind::kObject, Kind::kRecord}) {
-      TESSERA_RETURN_IF_ERROR(reader.forEach(kind, note));
+      TESSERA_RETURN_IF_ERROR(for_each(kind, note));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Collector::chooseJobs(storage::Reader& reader, const v1::RetentionPolicy& policy,
-                                   std::vector<Victim>& jobs, std::vector<Victim>& events) const {
+absl::Status Collector::chooseJobs(const v1::RetentionPolicy& policy, std::vector<Victim>& jobs,
+                                   std::vector<Victim>& events) const {
   const int64_t jobs_before = cutoff(clock_.nowMicros(), policy.jobs_us());
   const int64_t events_before = cutoff(clock_.nowMicros(), policy.events_us());
-  return reader.forEach(Kind::kJob, [&](const Stored& stored) -> absl::Status {
+  return forEach(Kind::kJob, [&](storage::Reader& reader, const Stored& stored) -> absl::Status {
     if (!isOver(stored) || (stored.time_us >= jobs_before && stored.time_us >= events_before)) {
       return absl::OkStatus();
     }
@@ -143,13 +151,13 @@ absl::Status Collector::chooseJobs(storage::Reader& reader, const v1::RetentionP
 }
 
 /// Objects that were last used too long ago, and then the least recently used beyond `keep_bytes`.
-absl::Status Collector::chooseByUse(storage::Reader& reader, Kind kind, int64_t keep_us, int64_t keep_bytes,
-                                    const Names& living, std::vector<Victim>& victims) const {
+absl::Status Collector::chooseByUse(Kind kind, int64_t keep_us, int64_t keep_bytes, const Names& living,
+                                    std::vector<Victim>& victims) const {
   const int64_t now_us = clock_.nowMicros();
   const int64_t before = cutoff(now_us, keep_us);
   int64_t bytes = 0;
   std::vector<std::pair<int64_t, Victim>> others;  // by time of last use
-  TESSERA_RETURN_IF_ERROR(reader.forEach(kind, [&](const Stored& stored) -> absl::Status {
+  TESSERA_RETURN_IF_ERROR(forEach(kind, [&](storage::Reader& reader, const Stored& stored) -> absl::Status {
     bytes += bytesOf(stored);
     TESSERA_ASSIGN_OR_RETURN(const bool pinned, reader.isPinned(kind, stored.id));
     bool wanted = pinned || living.contains(stored.id);
@@ -176,7 +184,7 @@ absl::Status Collector::chooseByUse(storage::Reader& reader, Kind kind, int64_t 
   return absl::OkStatus();
 }
 
-absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, std::vector<Victim>& victims) const {
+absl::Status Collector::chooseRecords(int64_t keep_us, std::vector<Victim>& victims) const {
   const int64_t before = cutoff(clock_.nowMicros(), keep_us);
   if (keep_us == 0) {
     return absl::OkStatus();
@@ -188,7 +196,11 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
   query.top = kFastestKept;
   query.page_size = 1000;
   do {
-    TESSERA_ASSIGN_OR_RETURN(const storage::Page<storage::BestGroup> page, reader.bestRecords(query));
+    storage::Page<storage::BestGroup> page;
+    TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
+      TESSERA_ASSIGN_OR_RETURN(page, reader.bestRecords(query));
+      return absl::OkStatus();
+    }));
     for (const storage::BestGroup& group : page.items) {
       for (const v1::TuningRecord& record : group.records) {
         fastest.insert(record.id());
@@ -196,7 +208,7 @@ absl::Status Collector::chooseRecords(storage::Reader& reader, int64_t keep_us, 
     }
     query.page_token = page.next_page_token;
   } while (!query.page_token.empty());
-  return reader.forEach(Kind::kRecord, [&](const Stored& stored) {
+  return forEach(Kind::kRecord, [&](storage::Reader&, const Stored& stored) {
     const auto& record = static_cast<const v1::TuningRecord&>(*stored.message);
     if (stored.time_us < before && !fastest.contains(stored.id) && record.mode() != kConfirmedMode &&
         record.mode() != kChoiceMode) {
@@ -243,16 +255,13 @@ absl::StatusOr<v1::CollectGarbageResponse> Collector::collect(const v1::Retentio
   }
   const int64_t used_before_us = clock_.nowMicros() - kMinKeepUs;
   std::vector<Victim> jobs, events, artifacts, objects, records;
-  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
-    Names living;
-    TESSERA_RETURN_IF_ERROR(mark(reader, true, living));
-    TESSERA_RETURN_IF_ERROR(chooseJobs(reader, policy, jobs, events));
-    TESSERA_RETURN_IF_ERROR(
-        chooseByUse(reader, Kind::kArtifact, policy.artifacts_us(), policy.artifact_bytes(), living, artifacts));
-    TESSERA_RETURN_IF_ERROR(
-        chooseByUse(reader, Kind::kObject, policy.objects_us(), policy.object_bytes(), living, objects));
-    return chooseRecords(reader, policy.records_us(), records);
-  }));
+  Names living;
+  TESSERA_RETURN_IF_ERROR(mark(true, living));
+  TESSERA_RETURN_IF_ERROR(chooseJobs(policy, jobs, events));
+  TESSERA_RETURN_IF_ERROR(
+      chooseByUse(Kind::kArtifact, policy.artifacts_us(), policy.artifact_bytes(), living, artifacts));
+  TESSERA_RETURN_IF_ERROR(chooseByUse(Kind::kObject, policy.objects_us(), policy.object_bytes(), living, objects));
+  TESSERA_RETURN_IF_ERROR(chooseRecords(policy.records_us(), records));
   v1::CollectGarbageResponse response;
   response.set_jobs(static_cast<int64_t>(jobs.size()));
   response.set_artifacts(static_cast<int64_t>(artifacts.size()));
@@ -287,41 +296,29 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
   }
   const int64_t used_before_us = cutoff(clock_.nowMicros(), policy.blobs_us());
   std::vector<Victim> victims, holds;
-  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
-    Names named;
-    TESSERA_RETURN_IF_ERROR(mark(reader, false, named));
-    // The project no longer needs the blob, so it no longer counts against its quota, even if another one keeps it.
-    TESSERA_RETURN_IF_ERROR(reader.forEach(Kind::kBlobReference, [&](const Stored& stored) {
-      const std::string& sha256 = static_cast<const v1::Digest*>(stored.message)->sha256();
-      // Objects without a project (rows of earlier releases) keep the holds of all projects.
-      if (!named.contains(stored.id) && !named.contains(storage::blobReferenceKey("", sha256)) &&
-          stored.time_us < used_before_us) {
-        holds.push_back({Kind::kBlobReference, stored.id});
-      }
-      return absl::OkStatus();
-    }));
-    TESSERA_RETURN_IF_ERROR(reader.forEach(Kind::kBlob, [&](const Stored& stored) {
-      if (!named.contains(stored.id) && stored.time_us < used_before_us) {
-        victims.push_back({Kind::kBlob, stored.id, bytesOf(stored)});
-      } else {
-        response.set_kept_blobs(response.kept_blobs() + 1);
-        response.set_kept_bytes(response.kept_bytes() + bytesOf(stored));
-      }
-      return absl::OkStatus();
-    }));
-    // Files without a row, left by a crash between the two.
-    const int64_t age_s = std::max(policy.blobs_us(), kMinKeepUs) / kSecondUs;
-    return blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t file_age_s) -> absl::Status {
-      absl::Status row = reader.lastUse(Kind::kBlob, sha256).status();
-      if (!row.ok() && !absl::IsNotFound(row)) {
-        return row;
-      }
-      if (!row.ok() && !named.contains(sha256) && file_age_s > age_s) {
-        victims.push_back({Kind::kBlob, sha256, bytes});
-      }
-      return stopping_ ? absl::CancelledError("the server stops") : absl::OkStatus();
-    });
+  Names named;
+  TESSERA_RETURN_IF_ERROR(mark(false, named));
+  // The project no longer needs the blob, so it no longer counts against its quota, even if another one keeps it.
+  TESSERA_RETURN_IF_ERROR(forEach(Kind::kBlobReference, [&](storage::Reader&, const Stored& stored) {
+    const std::string& sha256 = static_cast<const v1::Digest*>(stored.message)->sha256();
+    // Objects without a project (rows of earlier releases) keep the holds of all projects.
+    if (!named.contains(stored.id) && !named.contains(storage::blobReferenceKey("", sha256)) &&
+        stored.time_us < used_before_us) {
+      holds.push_back({Kind::kBlobReference, stored.id});
+    }
+    return absl::OkStatus();
   }));
+  TESSERA_RETURN_IF_ERROR(forEach(Kind::kBlob, [&](storage::Reader&, const Stored& stored) {
+    if (!named.contains(stored.id) && stored.time_us < used_before_us) {
+      victims.push_back({Kind::kBlob, stored.id, bytesOf(stored)});
+    } else {
+      response.set_kept_blobs(response.kept_blobs() + 1);
+      response.set_kept_bytes(response.kept_bytes() + bytesOf(stored));
+    }
+    return absl::OkStatus();
+  }));
+  // Files without a row, left by a crash between the two.
+  TESSERA_RETURN_IF_ERROR(chooseFiles(std::max(policy.blobs_us(), kMinKeepUs) / kSecondUs, named, victims));
   if (dry_run) {
     for (const Victim& victim : victims) {
       response.set_blobs(response.blobs() + 1);
@@ -336,53 +333,142 @@ absl::Status Collector::sweepBlobs(const v1::RetentionPolicy& policy, bool dry_r
   return absl::OkStatus();
 }
 
+/// Adds the files that have no row. Visits them outside of a snapshot: they may be in an object store.
+absl::Status Collector::chooseFiles(int64_t age_s, const Names& named, std::vector<Victim>& victims) {
+  std::vector<Victim> files;
+  const auto addRowless = [&] {
+    const absl::Status status = store_.read([&](storage::Reader& reader) -> absl::Status {
+      for (const Victim& file : files) {
+        const absl::Status row = reader.lastUse(Kind::kBlob, file.id).status();
+        if (absl::IsNotFound(row)) {
+          victims.push_back(file);
+        } else {
+          TESSERA_RETURN_IF_ERROR(row);
+        }
+      }
+      return absl::OkStatus();
+    });
+    files.clear();
+    return status;
+  };
+  TESSERA_RETURN_IF_ERROR(
+      blobs_.forEach([&](const std::string& sha256, int64_t bytes, int64_t file_age_s) -> absl::Status {
+        if (!named.contains(sha256) && file_age_s > age_s) {
+          files.push_back({Kind::kBlob, sha256, bytes});
+        }
+        if (stopping_) {
+          return absl::CancelledError("the server stops");
+        }
+        return files.size() < kFileBatch ? absl::OkStatus() : addRowless();
+      }));
+  return addRowless();
+}
+
+absl::StatusOr<std::vector<Collector::Lost>> Collector::loseBlobs(std::span<const Victim> victims,
+                                                                  int64_t used_before_us, bool remote) {
+  std::vector<Lost> lost;
+  const int64_t now_us = clock_.nowMicros();
+  TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
+    lost.clear();
+    for (const Victim& victim : victims) {
+      const auto used = tx.lastUse(Kind::kBlob, victim.id);
+      if (!used.ok() && !absl::IsNotFound(used.status())) {
+        return used.status();
+      }
+      if (used.ok() && *used >= used_before_us) {
+        continue;  // used since it was chosen
+      }
+      if (!used.ok()) {
+        // A file without a row gets one, so that a server that is about to rely on it can touch that row.
+        v1::Digest digest;
+        digest.set_sha256(victim.id);
+        digest.set_size_bytes(victim.bytes);
+        TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, ""));
+      }
+      bool is_object = remote;
+      if (remote) {
+        // The bytes of a row are erased with it. Somebody may store them again before, without waiting.
+        const auto bytes = tx.blobBytesSize(victim.id);
+        if (!bytes.ok() && !absl::IsNotFound(bytes.status())) {
+          return bytes.status();
+        }
+        is_object = !bytes.ok();
+      }
+      if (is_object) {
+        // The time says how long others wait for this removal, should this server die.
+        TESSERA_RETURN_IF_ERROR(tx.touch(Kind::kBlob, victim.id, now_us));
+        TESSERA_RETURN_IF_ERROR(tx.beginBlobRemoval(victim.id));
+      } else {
+        TESSERA_RETURN_IF_ERROR(tx.markBlobLost(victim.id));
+      }
+      TESSERA_ASSIGN_OR_RETURN(const int64_t marked_us, tx.lastUse(Kind::kBlob, victim.id));
+      lost.push_back({victim, marked_us, is_object});
+    }
+    return absl::OkStatus();
+  }));
+  return lost;
+}
+
+/// Deletes objects of an object store, outside of transactions. Meanwhile nobody stores them again.
+absl::Status Collector::removeObjects(std::vector<Lost>& lost) {
+  for (Lost& each : lost) {
+    if (!each.is_object) {
+      continue;
+    }
+    if (clock_.nowMicros() - each.marked_us > storage::kLongestRemovalUs / 2) {
+      break;  // others will not wait much longer
+    }
+    absl::Status removed = blobs_.removeFile(each.victim.id);
+    if (!removed.ok() && !absl::IsAborted(removed)) {
+      return removed;
+    }
+    each.removed = removed.ok();  // otherwise it is being uploaded again
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t used_before_us,
                                    v1::CollectGarbageResponse& response) {
+  // Files are deleted in the transaction that erases their rows, objects of an object store before it.
+  const bool remote = blobs_.remoteStats().has_value();
   for (size_t first = 0; first < victims.size(); first += kBlobBatch) {
     if (stopping_) {
       return absl::CancelledError("the server stops");
     }
-    std::vector<std::pair<Victim, int64_t>> lost;  // with the time of use at which each was marked
-    TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
-      lost.clear();
-      for (size_t i = first; i < std::min(victims.size(), first + kBlobBatch); ++i) {
-        const auto used = tx.lastUse(Kind::kBlob, victims[i].id);
-        if (!used.ok() && !absl::IsNotFound(used.status())) {
-          return used.status();
-        }
-        if (used.ok() && *used >= used_before_us) {
-          continue;  // used since the snapshot
-        }
-        if (!used.ok()) {
-          // A file without a row gets one, so that a server that is about to rely on it can touch that row.
-          v1::Digest digest;
-          digest.set_sha256(victims[i].id);
-          digest.set_size_bytes(victims[i].bytes);
-          TESSERA_RETURN_IF_ERROR(tx.putBlob(digest, ""));
-        }
-        TESSERA_RETURN_IF_ERROR(tx.markBlobLost(victims[i].id));
-        TESSERA_ASSIGN_OR_RETURN(const int64_t marked_us, tx.lastUse(Kind::kBlob, victims[i].id));
-        lost.emplace_back(victims[i], marked_us);
-      }
-      return absl::OkStatus();
-    }));
+    TESSERA_ASSIGN_OR_RETURN(std::vector<Lost> lost,
+                             loseBlobs(std::span(victims).subspan(first, std::min(kBlobBatch, victims.size() - first)),
+                                       used_before_us, remote));
+    const absl::Status removal = removeObjects(lost);
     int64_t count = 0, bytes = 0;
     TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
       count = bytes = 0;
-      for (const auto& [victim, marked_us] : lost) {
+      for (const auto& [victim, marked_us, is_object, was_removed] : lost) {
         TESSERA_ASSIGN_OR_RETURN(const bool sent_again, tx.hasBlob(victim.id));
         const auto used = tx.lastUse(Kind::kBlob, victim.id);
         if (!used.ok() && !absl::IsNotFound(used.status())) {
           return used.status();
         }
-        if (sent_again || !used.ok() || *used != marked_us) {
+        const bool unused = !sent_again && used.ok() && *used == marked_us;
+        if (is_object) {
+          TESSERA_ASSIGN_OR_RETURN(const bool removal, tx.isBlobBeingRemoved(victim.id));
+          if (!removal) {
+            continue;  // its bytes have become a row
+          }
+          // The mark ends in either case, so that the object may be stored again.
+          const bool erased = unused && was_removed;
+          TESSERA_RETURN_IF_ERROR(erased ? tx.erase(Kind::kBlob, victim.id) : tx.markBlobLost(victim.id));
+          count += erased ? 1 : 0;
+          bytes += erased ? victim.bytes : 0;
+          continue;
+        }
+        if (!unused) {
           continue;  // needed again, or deleted, since the mark
         }
         // The row first: on a store with several writers this waits for a server that touches it, or makes that server
         // wait, before the bytes are gone.
         const absl::Status removed = store_.transact([&, id = victim.id](storage::Transaction& nested) -> absl::Status {
           TESSERA_RETURN_IF_ERROR(nested.erase(Kind::kBlob, id));
-          return blobs_.remove(id);
+          return remote ? nested.eraseBlobBytes(id) : blobs_.remove(id);
         });
         if (absl::IsAborted(removed)) {
           continue;  // being uploaded again
@@ -395,6 +481,7 @@ absl::Status Collector::eraseBlobs(const std::vector<Victim>& victims, int64_t u
     }));
     response.set_blobs(response.blobs() + count);
     response.set_blob_bytes(response.blob_bytes() + bytes);
+    TESSERA_RETURN_IF_ERROR(removal);
   }
   return absl::OkStatus();
 }
@@ -429,7 +516,11 @@ absl::Status Collector::erase(const v1::DeleteRequest& request, const std::strin
         const std::string key = storage::storedKey(project, request.artifact_id());
         TESSERA_RETURN_IF_ERROR(refusePinned(tx, Kind::kArtifact, key, "artifact", request.artifact_id()));
         Names living;
-        TESSERA_RETURN_IF_ERROR(mark(tx, true, living));
+        TESSERA_RETURN_IF_ERROR(mark(
+            [&tx](Kind kind, const Visit& visit) {
+              return tx.forEach(kind, [&](const Stored& stored) { return visit(tx, stored); });
+            },
+            true, living));
         if (living.contains(request.artifact_id())) {
           return needed(absl::StrCat("a living job needs artifact ", request.artifact_id()));
         }
@@ -454,82 +545,6 @@ absl::Status Collector::erase(const v1::DeleteRequest& request, const std::strin
         return absl::InvalidArgumentError("nothing is named to be deleted");
     }
   });
-}
-
-absl::StatusOr<v1::VerifyStorageResponse> Collector::verify(bool read_blobs) {
-  const std::unique_lock only_one(collecting_, std::try_to_lock);
-  if (!only_one.owns_lock()) {
-    return absl::AbortedError("a collection, a verification or a backup is going on; try again when it has ended");
-  }
-  v1::VerifyStorageResponse response;
-  const auto problem = [&](const std::string& text) {
-    if (response.problems_size() < kMaxProblems) {
-      response.add_problems(text);
-    }
-  };
-  std::vector<v1::Digest> rows;
-  std::vector<std::string> gone;
-  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
-    for (const Kind kind : {Kind::kJob, Kind::kAction, Kind::kTask, Kind::kRecord}) {
-      TESSERA_RETURN_IF_ERROR(
-          reader.forEach(kind, [](const Stored&) { return absl::OkStatus(); }));  // checks that each can be read
-    }
-    Names named;
-    TESSERA_RETURN_IF_ERROR(mark(reader, false, named));
-    const auto needs = [&](const Stored& stored) -> absl::Status {
-      const v1::Digest& digest = stored.kind == Kind::kArtifact
-                                     ? static_cast<const v1::Artifact*>(stored.message)->blob()
-                                     : *static_cast<const v1::Digest*>(stored.message);
-      const auto size = blobs_.size(digest.sha256());
-      const char* what = stored.kind == Kind::kArtifact ? "artifact "
-                         : stored.kind == Kind::kObject ? "object "
-                                                        : "blob ";
-      if (!size.ok() && !absl::IsNotFound(size.status())) {
-        return size.status();  // a read error does not mean a missing file
-      }
-      if (!size.ok()) {
-        gone.push_back(digest.sha256());
-        // An interrupted collection leaves such a row; nothing refers to it.
-        if (stored.kind == Kind::kBlob && !named.contains(stored.id)) {
-          return absl::OkStatus();
-        }
-        problem(absl::StrCat(what, stored.id, ": its file ", digest.sha256(), " is not there"));
-      } else if (*size != digest.size_bytes()) {
-        problem(absl::StrCat(what, stored.id, ": its file has ", *size, " bytes, not ", digest.size_bytes()));
-      } else if (stored.kind == Kind::kBlob) {
-        rows.push_back(digest);
-      }
-      return absl::OkStatus();
-    };
-    for (const Kind kind : {Kind::kArtifact, Kind::kObject, Kind::kBlob}) {
-      TESSERA_RETURN_IF_ERROR(reader.forEach(kind, needs));
-    }
-    return absl::OkStatus();
-  }));
-  for (const std::string& sha256 : gone) {
-    TESSERA_RETURN_IF_ERROR(noteLoss(store_, blobs_, sha256).status());
-  }
-  TESSERA_ASSIGN_OR_RETURN(const std::vector<std::string> damaged, blobs_.damaged());
-  for (const std::string& sha256 : damaged) {
-    problem(absl::StrCat("blob ", sha256, " was damaged on disk and set aside; upload it again"));
-  }
-  for (const v1::Digest& digest : rows) {
-    if (stopping_) {
-      return absl::CancelledError("the server stops");
-    }
-    if (read_blobs) {
-      const absl::Status whole = blobs_.verify(digest.sha256(), [](std::string_view) { return absl::OkStatus(); });
-      if (!whole.ok() && !absl::IsNotFound(whole)) {
-        problem(std::string(whole.message()));
-      }
-      if (absl::IsNotFound(whole) || absl::IsDataLoss(whole)) {
-        TESSERA_RETURN_IF_ERROR(noteLoss(store_, blobs_, digest.sha256()).status());
-      }
-    }
-    response.set_blobs(response.blobs() + 1);
-    response.set_bytes(response.bytes() + digest.size_bytes());
-  }
-  return response;
 }
 
 }  // namespace tessera::server

@@ -10,6 +10,9 @@
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
 #include "server/testing/scheduler_bench.h"
+#include "storage/cached_blob_store.h"
+#include "storage/nested_transaction_scope.h"
+#include "storage/objects/folder_object_store.h"
 #include "storage/stored_key.h"
 
 namespace tessera::server {
@@ -195,6 +198,82 @@ TEST_F(Collection, WhatIsClaimedAfterTheChoiceStays) {
   const auto verified = collector_.verify(true);
   ASSERT_TRUE(verified.ok()) << verified.status();
   EXPECT_THAT(verified->problems(), IsEmpty());
+}
+
+/// Objects in a folder, which must not be accessed while a transaction or a snapshot is open.
+class RemoteObjects : public storage::ObjectStore {
+ public:
+  RemoteObjects(std::unique_ptr<storage::ObjectStore> inner, const storage::Store& store)
+      : inner_(std::move(inner)), store_(store) {}
+  absl::Status put(const std::string& name, const storage::File& file, const v1::Digest& digest) override {
+    check();
+    return inner_->put(name, file, digest);
+  }
+  absl::Status get(const std::string& name, int64_t offset, int64_t limit,
+                   const std::function<absl::Status(std::string_view chunk)>& sink) override {
+    check();
+    return inner_->get(name, offset, limit, sink);
+  }
+  absl::Status remove(const std::string& name) override {
+    check();
+    if (broken) {
+      return absl::UnavailableError("the network is gone");
+    }
+    return inner_->remove(name);
+  }
+  absl::Status list(const std::string& prefix, const std::string& after,
+                    const std::function<bool(const storage::ObjectInfo& object)>& visit) override {
+    check();
+    return inner_->list(prefix, after, visit);
+  }
+  absl::StatusOr<int> removeIncomplete(int64_t age_s) override { return inner_->removeIncomplete(age_s); }
+  absl::Status checkWritable() override { return inner_->checkWritable(); }
+  std::string placeOf(const std::string& name) const override { return inner_->placeOf(name); }
+  const storage::ObjectRequests& requests() const override { return inner_->requests(); }
+
+  bool broken = false;
+
+ private:
+  void check() const {
+    EXPECT_EQ(storage::NestedTransactionScope::of(store_), nullptr) << "a transaction waits for the network";
+  }
+  const std::unique_ptr<storage::ObjectStore> inner_;
+  const storage::Store& store_;
+};
+
+TEST_F(Collection, NoTransactionWaitsForAnObjectStore) {
+  const std::string shared = bench_.folder.path() + "/shared";
+  std::filesystem::create_directory(shared);
+  auto folder = storage::openFolderObjects(shared);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  auto objects = std::make_unique<RemoteObjects>(*std::move(folder), *bench_.store);
+  RemoteObjects& remote = *objects;
+  storage::CachedBlobStoreOptions options;
+  options.local.rows = bench_.store.get();
+  const auto blobs = storage::openCachedBlobStore(bench_.folder.path() + "/cache", std::move(objects), options);
+  ASSERT_TRUE(blobs.ok()) << blobs.status();
+  const auto digest = (*blobs)->put(std::string(100'000, 'x'));
+  ASSERT_TRUE(digest.ok()) << digest.status();
+  // The row as if the blob had never been used.
+  const auto row = [&](storage::Transaction& tx) -> absl::Status {
+    TESSERA_RETURN_IF_ERROR(tx.erase(Kind::kBlob, digest->sha256()));
+    return tx.putBlob(*digest, "");
+  };
+  ASSERT_TRUE(bench_.store->transact(row).ok());
+  bench_.clock.advance(10 * kDay);
+  Collector collector(*bench_.store, **blobs, bench_.clock);
+  const std::string object = remote.placeOf("blobs/" + digest->sha256());
+  remote.broken = true;
+  EXPECT_FALSE(collector.collect(keeping(kDay), false).ok());
+  EXPECT_TRUE(std::filesystem::exists(object));
+  EXPECT_EQ(count(Kind::kBlob), 1) << "the row stays with the object";
+  remote.broken = false;
+  bench_.clock.advance(10 * kDay);
+  const auto collected = collector.collect(keeping(kDay), false);
+  ASSERT_TRUE(collected.ok()) << collected.status();
+  EXPECT_EQ(collected->blobs(), 1);
+  EXPECT_FALSE(std::filesystem::exists(object));
+  EXPECT_EQ(count(Kind::kBlob), 0);
 }
 
 TEST_F(Collection, BytesThatNoRowSpeaksOfGoWhenTheyAreOld) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/support/status_macros.h"
 #include "server/retention/losses.h"
+#include "storage/snapshots.h"
 
 namespace tessera::server {
 namespace {
@@ -29,15 +30,14 @@ void Scrubber::tell(const std::string& sha256, const std::string& why, Found& fo
 
 absl::Status Scrubber::findGone(const Wait& wait, Found& found) {
   std::vector<std::string> names;
-  TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) {
-    return reader.forEach(storage::Kind::kBlob, [&](const storage::Stored& stored) -> absl::Status {
-      if (!wait(0)) {
-        return stopped();
-      }
-      names.push_back(stored.id);
-      return absl::OkStatus();
-    });
-  }));
+  TESSERA_RETURN_IF_ERROR(storage::forEachInSnapshots(
+      store_, storage::Kind::kBlob, [&](storage::Reader&, const storage::Stored& stored) -> absl::Status {
+        if (!wait(0)) {
+          return stopped();
+        }
+        names.push_back(stored.id);
+        return absl::OkStatus();
+      }));
   std::ranges::sort(names);
   for (auto first = names.begin(); first != names.end();) {
     if (!wait(0)) {

@@ -38,7 +38,7 @@ absl::StatusOr<std::string> trialOf(storage::BlobStore& blobs, const v1::Digest&
 absl::Status dropBlob(QueueTransaction& queue, const v1::Digest& blob) {
   if (!blob.sha256().empty()) {
     TESSERA_RETURN_IF_ERROR(queue.tx.erase(storage::Kind::kBlob, blob.sha256()));
-    queue.effects.dropped_blobs.push_back(blob.sha256());
+    queue.effects.dropped_blobs.push_back(blob);
   }
   return absl::OkStatus();
 }

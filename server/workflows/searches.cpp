@@ -15,6 +15,7 @@
 #include "server/queue/actions.h"
 #include "server/queue/jobs.h"
 #include "server/queue/tasks.h"
+#include "server/queue/uses.h"
 #include "server/workflows/candidates.h"
 #include "server/workflows/compile_steps.h"
 #include "server/workflows/knowledge.h"
@@ -435,6 +436,7 @@ absl::StatusOr<std::string> joinSearch(QueueTransaction& queue, const v1::Action
   state.set_start_time_us(queue.now_us);
   state.set_flops(flops);
   state.mutable_report()->set_hash(unit.workload_hash());
+  TESSERA_RETURN_IF_ERROR(touchAll(queue, search.project(), digestsIn(state)));
   TESSERA_RETURN_IF_ERROR(queue.tx.putAction(search));
   if (!spec.ignore_records()) {
     TESSERA_ASSIGN_OR_RETURN(
