@@ -52,6 +52,7 @@ void addCoverageCommand(CommandLine& line);
 void addSimulateCommand(CommandLine& line);
 void addKernelCommand(CommandLine& line);
 void addDataflowCommand(CommandLine& line);
+void addGradientCommand(CommandLine& line);
 void addWorkerCommand(CommandLine& line);
 void addTaskCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);

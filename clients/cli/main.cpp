@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
   addSimulateCommand(line);
   addKernelCommand(line);
   addDataflowCommand(line);
+  addGradientCommand(line);
   addWorkerCommand(line);
   addTaskCommand(line);
   addCheckCommand(line);

@@ -313,6 +313,13 @@ std::optional<v1::DataType> typeOfName(std::string_view name) {
   return std::nullopt;
 }
 
+std::string nameOfType(v1::DataType dtype) {
+  for (const TypeName& row : kTypes) {
+    if (row.dtype == dtype) return std::string(row.name);
+  }
+  return "";
+}
+
 absl::StatusOr<Program> parse(std::string_view text) {
   if (text.size() > kMaxTextBytes) {
     return fault(v1::Failure::LIMIT_EXCEEDED, absl::StrCat("the text has ", text.size(), " bytes"),

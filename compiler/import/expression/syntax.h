@@ -98,4 +98,7 @@ absl::Status errorAt(Position at, const std::string& message, const std::string&
 /// Parses the type names of inputs and casts: "f32", "i64", ...
 std::optional<v1::DataType> typeOfName(std::string_view name);
 
+/// The name that typeOfName() reads; empty if the language has no such type.
+std::string nameOfType(v1::DataType dtype);
+
 }  // namespace tessera::compiler::expression
