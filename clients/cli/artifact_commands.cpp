@@ -148,6 +148,8 @@ std::string describe(const v1::Manifest& manifest) {
   absl::StrAppend(&text, ", arena ", bytesText(arena_bytes), "\n  ");
   if (manifest.simulated()) {
     absl::StrAppend(&text, "is a program for a described chip, which `tessera run` simulates");
+  } else if (manifest.opencl()) {
+    absl::StrAppend(&text, "is a program for OpenCL devices; kernels.cl has its source");
   } else {
     absl::StrAppend(&text, "needs ", manifest.code().triple(), " with ",
                     absl::StrJoin(manifest.code().features(), " "));

@@ -58,7 +58,8 @@ absl::StatusOr<LocalArtifact> loadedFrom(int file, bool verify_weights) {
 
 }  // namespace
 
-absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights) {
+absl::Status withTrustedFile(const std::string& path, const TrustFlags& trust,
+                             const std::function<absl::Status(int)>& use) {
   // Opened once, so that the checked file is the loaded file even if the name changes meanwhile.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // returns at once for a FIFO
   if (file < 0 && errno == ENOENT) return absl::NotFoundError(absl::StrCat("there is no file ", path));
@@ -74,7 +75,16 @@ absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustF
   if (!trust.untrusted) {
     TESSERA_RETURN_IF_ERROR(checkTrusted(file, path, trust.file));
   }
-  return loadedFrom(file, verify_weights);
+  return use(file);
+}
+
+absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights) {
+  absl::StatusOr<LocalArtifact> loaded = absl::InternalError("not loaded");
+  TESSERA_RETURN_IF_ERROR(withTrustedFile(path, trust, [&](int file) {
+    loaded = loadedFrom(file, verify_weights);
+    return loaded.status();
+  }));
+  return loaded;
 }
 
 absl::StatusOr<FetchedFile> FetchedFile::fetch(Channel& channel, const v1::ArtifactVersion& version) {

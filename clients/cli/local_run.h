@@ -28,6 +28,11 @@ absl::Status generatedCodeCrashed(const std::string& sentence);
 /// Converts the runtime's latest error in this thread.
 absl::Status runtimeError(tessera_status status);
 
+/// Opens an artifact file, checks its signature unless `trust` says otherwise, and passes the descriptor to `use`.
+/// Errors of opening name the file.
+absl::Status withTrustedFile(const std::string& path, const TrustFlags& trust,
+                             const std::function<absl::Status(int)>& use);
+
 /// Loads an artifact file. NOT_FOUND if it does not exist. INVALID_INPUT, before any of it is loaded, if it has no
 /// trusted signature and `trust` does not allow that. `verify_weights` also checks the weights' checksum.
 absl::StatusOr<LocalArtifact> loadArtifact(const std::string& path, const TrustFlags& trust, bool verify_weights);

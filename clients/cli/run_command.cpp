@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -13,11 +14,14 @@
 #include "clients/cli/followed_run.h"
 #include "clients/cli/latency.h"
 #include "clients/cli/local_run.h"
+#include "clients/cli/opencl_run.h"
 #include "clients/cli/output.h"
 #include "clients/cli/sandboxed_run.h"
 #include "clients/cli/simulated_run.h"
 #include "clients/cli/tensor_flags.h"
+#include "clients/cpp/trust.h"
 #include "clients/cpp/versions.h"
+#include "compiler/opencl/session.h"
 #include "compiler/runtime/tessera.h"
 #include "compiler/simulator/session.h"
 #include "proto/support/status_macros.h"
@@ -226,6 +230,33 @@ std::optional<int> runIfSimulated(const CommandLine& line, const RunFlags& flags
                              .flags = flags.simulated});
 }
 
+// Runs the artifact on an OpenCL device if it is for one; otherwise returns nothing. `file`: null if it does not open
+// as an artifact. The driver compiles and runs its source with the rights of this process, so the source must be
+// trusted as machine code must; `open` checks that and opens the file again.
+std::optional<int> runIfOpenCl(const CommandLine& line, const RunFlags& flags, const compiler::ArtifactFile* file,
+                               const std::function<absl::Status(compiler::ArtifactFile&)>& open) {
+  if (file == nullptr || !compiler::opencl::OpenClArtifact::isOne(*file)) return std::nullopt;
+  if (flags.sandbox.on || flags.guard || flags.threads > 1 || flags.simulated.any())
+    return reportError(absl::InvalidArgumentError(
+                           "the artifact is a program for OpenCL devices, whose driver decides how it runs: leave "
+                           "--sandbox, --guard, --threads, --timeline and --cost-only out"),
+                       line.json);
+  OpenClRunRequest request{.file = {},
+                           .inputs = flags.inputs,
+                           .output_folder = flags.output_folder,
+                           .repeat = flags.repeat,
+                           .warmup = flags.warmup,
+                           .steps = flags.steps,
+                           .verify_weights = flags.verify};
+  if (absl::Status status = open(request.file); !status.ok()) return reportError(status, line.json);
+  return runOpenCl(line, request);
+}
+
+absl::Status openFile(int fd, compiler::ArtifactFile& file) {
+  const compiler::RuntimeStatus status = compiler::ArtifactFile::openFd(fd, &file);
+  return status.ok() ? absl::OkStatus() : absl::InvalidArgumentError(status.message());
+}
+
 int runInSandbox(const CommandLine& line, const RunFlags& flags) {
   return runSandboxed(
       line, flags.sandbox,
@@ -316,6 +347,12 @@ int runOfJob(const CommandLine& line, const RunFlags& flags) {
   if (const auto code =
           runIfSimulated(line, flags, ifOpened(compiler::ArtifactFile::openFd(fetched->fd(), &file), file)))
     return *code;
+  const auto open = [&](compiler::ArtifactFile& opened) {
+    if (!flags.trust.untrusted)
+      TESSERA_RETURN_IF_ERROR(checkTrusted(**connected, version->artifact_id(), version->artifact(), flags.trust.file));
+    return openFile(fetched->fd(), opened);
+  };
+  if (const auto code = runIfOpenCl(line, flags, file.entries().empty() ? nullptr : &file, open)) return *code;
   auto loaded = loadFetched(*fetched, **connected, *version, flags.trust, flags.verify);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);
   return runMachineCode(line, flags, *std::move(loaded));
@@ -329,6 +366,10 @@ int run(const CommandLine& line, const RunFlags& flags) {
   if (const auto code =
           runIfSimulated(line, flags, ifOpened(compiler::ArtifactFile::open(flags.artifact, &file), file)))
     return *code;
+  const auto open = [&](compiler::ArtifactFile& opened) {
+    return withTrustedFile(flags.artifact, flags.trust, [&](int fd) { return openFile(fd, opened); });
+  };
+  if (const auto code = runIfOpenCl(line, flags, file.entries().empty() ? nullptr : &file, open)) return *code;
   if (flags.sandbox.on) return runInSandbox(line, flags);
   auto loaded = loadArtifact(flags.artifact, flags.trust, flags.verify);
   if (!loaded.ok()) return reportError(loaded.status(), line.json);

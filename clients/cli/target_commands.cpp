@@ -1,4 +1,4 @@
-// tessera targets [list | runnable | show | validate | register | host]
+// tessera targets [list | runnable | opencl | show | validate | register | host]
 
 #include <google/protobuf/text_format.h>
 
@@ -13,6 +13,7 @@
 #include "clients/cli/list_output.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
+#include "compiler/opencl/driver.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
 
@@ -140,6 +141,14 @@ int registerTarget(const CommandLine& line, const std::string& path) {
   return 0;
 }
 
+int showOpenClDevice(const CommandLine& line) {
+  const absl::StatusOr<compiler::opencl::Device> device = compiler::opencl::firstDevice();
+  if (!device.ok()) return reportError(device.status(), line.json);
+  const v1::Target target = compiler::opencl::describedDevice(*device);
+  std::cout << (line.json ? toJson(target) + "\n" : textProto(target));
+  return 0;
+}
+
 }  // namespace
 
 void addTargetCommands(CommandLine& line) {
@@ -158,13 +167,23 @@ void addTargetCommands(CommandLine& line) {
       ->excludes(show_option)
       ->excludes(validate_option)
       ->excludes(register_option);
+  auto opencl = std::make_shared<bool>(false);
+  command
+      ->add_flag(
+          "--opencl", *opencl,
+          "print what the first OpenCL device of this machine states of itself, as a text proto; needs no server")
+      ->excludes(show_option)
+      ->excludes(validate_option)
+      ->excludes(register_option)
+      ->excludes("--runnable");
   for (const char* of_lists : {"--filter", "--order-by", "--limit", "--page-token"}) {
-    for (const char* other : {"--show", "--validate", "--register", "--runnable"})
+    for (const char* other : {"--show", "--validate", "--register", "--runnable", "--opencl"})
       command->get_option(of_lists)->excludes(command->get_option(other));
   }
-  command->callback([&line, flags, name, file, addition, runnable] {
-    line.action = [&line, flags, name, file, addition, runnable] {
+  command->callback([&line, flags, name, file, addition, runnable, opencl] {
+    line.action = [&line, flags, name, file, addition, runnable, opencl] {
       if (*runnable) return listRunnable(line);
+      if (*opencl) return showOpenClDevice(line);
       if (!name->empty()) return show(line, *name);
       if (!file->empty()) return validate(line, *file);
       if (!addition->empty()) return registerTarget(line, *addition);

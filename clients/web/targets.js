@@ -5,7 +5,7 @@ import {empty, facts, h, panel, show, table, tree} from "/web/dom.js";
 import {bytes, number, scaled, short, words} from "/web/format.js";
 import {filters, pager, tag} from "/web/parts.js";
 
-const FAMILIES = ["", "X86_64", "AARCH64", "NVPTX", "SPATIAL", "HLS"].map((name) => [name, name ? words(name) : "any"]);
+const FAMILIES = ["", "X86_64", "AARCH64", "NVPTX", "SPATIAL", "HLS", "OPENCL"].map((name) => [name, name ? words(name) : "any"]);
 
 /** f32 operations per second of all units. */
 export const peakOf = (target) =>

@@ -14,6 +14,7 @@
 #include "compiler/artifact/internal_failure.h"
 #include "compiler/artifact/link.h"
 #include "compiler/artifact/zip_writer.h"
+#include "compiler/opencl/prelude.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/target/target.h"
@@ -23,6 +24,7 @@
 #include "proto/messages/plan_loops.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
+#include "tessera/v1/opencl.pb.h"
 #include "tessera/v1/spatial.pb.h"
 
 namespace tessera::compiler {
@@ -172,6 +174,7 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   manifest.set_weights_bytes(plan.weights_bytes());
   manifest.set_prepared_bytes(preparedBytes(plan));
   manifest.set_simulated(isSimulated(plan.target()));
+  manifest.set_opencl(runsOnOpenCl(plan.target()));
   manifest.set_kernels(plan.workloads_size());
   manifest.set_steps(plan.steps_size());
   manifest.set_flops(flopsOf(plan, plan));
@@ -238,15 +241,48 @@ absl::StatusOr<std::string> programOf(const std::vector<const v1::BuiltObject*>&
   return deterministicBytes(program);
 }
 
+/// The entries of an artifact that its kernels become.
+struct Code {
+  std::string_view entry;
+  std::string text;
+  std::string launches = {};  ///< launches.pb, of OpenCL programs
+};
+
+/// The source of a program for an OpenCL device and its launches, in the plan's order.
+absl::StatusOr<Code> openClCodeOf(const std::vector<const v1::BuiltObject*>& built) {
+  v1::OpenClProgram program;
+  std::string functions;
+  for (const v1::BuiltObject* object : built) {
+    v1::OpenClKernel& kernel = *program.add_kernels();
+    if (!kernel.ParseFromString(object->object()))
+      return internalFailure(
+          absl::StrCat("the kernel of workload ", object->info().workload_hash(), " does not parse"));
+    functions += kernel.source();
+    kernel.clear_source();
+  }
+  return Code{
+      .entry = kSourceEntry, .text = opencl::preludeOf(functions) + functions, .launches = deterministicBytes(program)};
+}
+
 /// The contents of target.txt.
 Requirements requirementsOf(const v1::Target& target) {
   if (isSimulated(target)) return {.triple = "", .features = {}, .simulated = target.name()};
+  if (runsOnOpenCl(target)) return {.triple = "", .features = {}, .opencl = target.name()};
   return {.triple = target.code().triple(), .features = requiredFeatures(target.code()), .simulated = ""};
+}
+
+/// The code of an artifact, by the kind of its target.
+absl::StatusOr<Code> codeOf(const AssembleRequest& request, const std::vector<const v1::BuiltObject*>& built,
+                            const std::string& folder) {
+  if (runsOnOpenCl(request.plan.target())) return openClCodeOf(built);
+  const bool simulated = isSimulated(request.plan.target());
+  TESSERA_ASSIGN_OR_RETURN(std::string text, simulated ? programOf(built) : linkCode(request, built, folder));
+  return Code{.entry = simulated ? kKernelsEntry : kCodeEntry, .text = std::move(text)};
 }
 
 /// Writes the entries, those after the weights to `behind` unless that is empty. Computes the manifest's digests
 /// meanwhile, so that the weights are read once.
-absl::Status writeArtifact(const AssembleRequest& request, const std::string& code, const std::string& plan,
+absl::Status writeArtifact(const AssembleRequest& request, const Code& code, const std::string& plan,
                            const std::string& path, const std::string& behind, v1::Manifest& manifest) {
   ZipWriter zip;
   TESSERA_RETURN_IF_ERROR(zip.open(path));
@@ -254,9 +290,10 @@ absl::Status writeArtifact(const AssembleRequest& request, const std::string& co
   TESSERA_RETURN_IF_ERROR(zip.add(std::string(kRequirementsEntry), printRequirements(requirementsOf(target))));
 
   Sha256 code_digest;
-  code_digest.update({code.data(), code.size()});
+  code_digest.update({code.text.data(), code.text.size()});
   manifest.set_code_sha256(code_digest.finish());
-  TESSERA_RETURN_IF_ERROR(zip.add(std::string(isSimulated(target) ? kKernelsEntry : kCodeEntry), code, kPage));
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(code.entry), code.text, kPage));
+  if (!code.launches.empty()) TESSERA_RETURN_IF_ERROR(zip.add(std::string(kLaunchesEntry), code.launches));
 
   if (request.plan.weights_bytes() > 0) {
     const std::string entry(kWeightsEntry);
@@ -286,9 +323,7 @@ absl::StatusOr<v1::Manifest> assemble(const AssembleRequest& request) {
   TESSERA_ASSIGN_OR_RETURN(auto built, objectsInOrder(request));
   const ScratchFolder folder(request.artifact_path + ".link");
   if (!folder.status().ok()) return folder.status();
-  TESSERA_ASSIGN_OR_RETURN(std::string code, isSimulated(request.plan.target())
-                                                 ? programOf(built)
-                                                 : linkCode(request, built, folder.path()));
+  TESSERA_ASSIGN_OR_RETURN(const Code code, codeOf(request, built, folder.path()));
 
   v1::Manifest manifest = describe(request, built);
   const std::string unfinished = folder.path() + "/artifact";

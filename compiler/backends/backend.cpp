@@ -14,6 +14,7 @@ constexpr Served kServed[] = {
     {v1::Target::X86_64, processorBackend},
     {v1::Target::AARCH64, processorBackend},
     {v1::Target::SPATIAL, spatialBackend},
+    {v1::Target::OPENCL, openClBackend},
 };
 
 }  // namespace

@@ -54,5 +54,6 @@ const Backend* backendOf(v1::Target::Family family);
 /// Each back end.
 const Backend& processorBackend();
 const Backend& spatialBackend();
+const Backend& openClBackend();
 
 }  // namespace tessera::compiler

@@ -40,7 +40,7 @@ absl::Status inexpressible(mlir::Operation* op, const std::string& why) {
   v1::Failure failure;
   failure.set_reason(v1::Failure::UNSUPPORTED_OPERATOR);
   failure.set_op_type(op->getName().getStringRef().str());
-  failure.set_message(absl::StrCat(failure.op_type(), " ", why, "; programs of described chips cannot express it"));
+  failure.set_message(absl::StrCat(failure.op_type(), " ", why, "; loop nests cannot express it"));
   return failureStatus(failure);
 }
 

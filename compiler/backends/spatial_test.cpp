@@ -232,7 +232,7 @@ func.func @k(%x: tensor<9xf32>) -> tensor<9xf32> {
   const v1::Failure failure = failureOf(kernel.status());
   EXPECT_EQ(failure.reason(), v1::Failure::UNSUPPORTED_OPERATOR);
   EXPECT_EQ(failure.op_type(), "scf.for");
-  EXPECT_THAT(failure.message(), HasSubstr("described chips cannot express it"));
+  EXPECT_THAT(failure.message(), HasSubstr("loop nests cannot express it"));
 }
 
 TEST(SpatialBackend, AKernelSaysWhyItMultipliesOnAVectorUnit) {

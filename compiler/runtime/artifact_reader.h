@@ -18,6 +18,9 @@ inline constexpr std::string_view kManifestJsonEntry = "manifest.json";
 inline constexpr std::string_view kRequirementsEntry = "target.txt";  ///< see Requirements
 inline constexpr std::string_view kCodeEntry = "code.so";
 inline constexpr std::string_view kKernelsEntry = "kernels.pb";  ///< a serialized v1::SpatialProgram, in place of code
+inline constexpr std::string_view kSourceEntry = "kernels.cl";   ///< OpenCL C, in place of code
+inline constexpr std::string_view kLaunchesEntry =
+    "launches.pb";  ///< a serialized v1::OpenClProgram, with kSourceEntry
 inline constexpr std::string_view kWeightsEntry = "weights.bin";
 inline constexpr std::string_view kPlanEntry = "plan.pb";  ///< a serialized v1::Plan
 
@@ -49,11 +52,12 @@ class ArtifactFile {
 
 /// Requirements on the host, as in target.txt: the first line is "tessera-requirements 1", then one "triple <triple>"
 /// line, and one "feature <LLVM name>" line for each feature; for a program of a described chip instead "simulated
-/// <name of the target>". Can be read before any code is loaded.
+/// <name of the target>", of an OpenCL device "opencl <name of the target>". Can be read before any code is loaded.
 struct Requirements {
   std::string triple;
   std::vector<std::string> features;
   std::string simulated = {};  ///< the described chip; then only the simulator runs the artifact, no host does
+  std::string opencl = {};     ///< the described OpenCL device; then a device runs the artifact, not the host
 };
 RuntimeStatus parseRequirements(std::string_view text, Requirements* requirements);
 std::string printRequirements(const Requirements& requirements);

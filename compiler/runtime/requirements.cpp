@@ -8,6 +8,7 @@ constexpr std::string_view kHeader = "tessera-requirements 1";
 constexpr std::string_view kTriple = "triple ";
 constexpr std::string_view kFeature = "feature ";
 constexpr std::string_view kSimulated = "simulated ";
+constexpr std::string_view kOpenCl = "opencl ";
 
 std::string_view architecture(std::string_view triple) { return triple.substr(0, triple.find('-')); }
 
@@ -31,14 +32,16 @@ RuntimeStatus parseRequirements(std::string_view text, Requirements* requirement
       parsed.features.emplace_back(line.substr(kFeature.size()));
     } else if (line.starts_with(kSimulated)) {
       parsed.simulated = line.substr(kSimulated.size());
+    } else if (line.starts_with(kOpenCl)) {
+      parsed.opencl = line.substr(kOpenCl.size());
     } else if (!first) {
       return runtimeError(TESSERA_CORRUPT,
-                          "target.txt has the line '%.40s'; known are 'triple', 'feature' and 'simulated'",
+                          "target.txt has the line '%.40s'; known are 'triple', 'feature', 'simulated' and 'opencl'",
                           std::string(line).c_str());
     }
     first = false;
   }
-  if (parsed.triple.empty() && parsed.simulated.empty())
+  if (parsed.triple.empty() && parsed.simulated.empty() && parsed.opencl.empty())
     return runtimeError(TESSERA_CORRUPT, "target.txt names no triple");
   *requirements = std::move(parsed);
   return {};
@@ -47,6 +50,7 @@ RuntimeStatus parseRequirements(std::string_view text, Requirements* requirement
 std::string printRequirements(const Requirements& requirements) {
   std::string text = std::string(kHeader) + "\n";
   if (!requirements.simulated.empty()) return text + std::string(kSimulated) + requirements.simulated + "\n";
+  if (!requirements.opencl.empty()) return text + std::string(kOpenCl) + requirements.opencl + "\n";
   text += std::string(kTriple) + requirements.triple + "\n";
   for (const std::string& feature : requirements.features) text += std::string(kFeature) + feature + "\n";
   return text;
@@ -58,6 +62,12 @@ RuntimeStatus checkHost(const Requirements& requirements) {
                         "this artifact is a program for the described chip %.64s, which no host runs; `tessera run` "
                         "simulates it",
                         requirements.simulated.c_str());
+  }
+  if (!requirements.opencl.empty()) {
+    return runtimeError(TESSERA_INCOMPATIBLE,
+                        "this artifact is a program for OpenCL devices (%.64s), which this runtime does not load; "
+                        "`tessera run` runs it on the first OpenCL device of the machine",
+                        requirements.opencl.c_str());
   }
   const std::string_view host = hostArchitecture();
   if (architecture(requirements.triple) != host) {

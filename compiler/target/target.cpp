@@ -98,9 +98,12 @@ namespace {
 struct FamilyService {
   v1::Target::Family family;
   bool simulated = false;
+  bool opencl = false;
 };
-constexpr FamilyService kServed[] = {
-    {v1::Target::X86_64}, {v1::Target::AARCH64}, {.family = v1::Target::SPATIAL, .simulated = true}};
+constexpr FamilyService kServed[] = {{v1::Target::X86_64},
+                                     {v1::Target::AARCH64},
+                                     {.family = v1::Target::SPATIAL, .simulated = true},
+                                     {.family = v1::Target::OPENCL, .opencl = true}};
 
 const FamilyService* serviceFor(v1::Target::Family family) {
   const auto* found = std::ranges::find(kServed, family, &FamilyService::family);
@@ -112,6 +115,11 @@ const FamilyService* serviceFor(v1::Target::Family family) {
 bool isSimulated(const v1::Target& target) {
   const FamilyService* service = serviceFor(target.family());
   return service != nullptr && service->simulated;
+}
+
+bool runsOnOpenCl(const v1::Target& target) {
+  const FamilyService* service = serviceFor(target.family());
+  return service != nullptr && service->opencl;
 }
 
 absl::Status modelsCompileFor(const v1::Target& target) {

@@ -35,6 +35,9 @@ absl::Status modelsCompileFor(const v1::Target& target);
 /// Whether programs for the chip run on the simulator, and not on a processor.
 bool isSimulated(const v1::Target& target);
 
+/// Whether programs for the chip are OpenCL C, which a driver of the device compiles when they run.
+bool runsOnOpenCl(const v1::Target& target);
+
 /// The description without the parts that affect no decision: `summary` is cleared, features are sorted and unique,
 /// rates of units are sorted.
 v1::Target canonicalTarget(v1::Target target);

@@ -28,7 +28,7 @@ TEST(Target, EveryBuiltinIsValidAndFoundByItsName) {
     EXPECT_EQ(findBuiltinTarget(target.name()), &target);
     EXPECT_FALSE(target.summary().empty()) << target.name();
   }
-  EXPECT_EQ(builtinTargets().size(), 29u);
+  EXPECT_EQ(builtinTargets().size(), 30u);
   EXPECT_EQ(findBuiltinTarget("host"), nullptr);
   EXPECT_EQ(findBuiltinTarget("no-such-chip"), nullptr);
 }
@@ -173,7 +173,7 @@ TEST(Target, ModelsCompileForProcessorsAndForSimulatedChips) {
     EXPECT_EQ(isSimulated(target), target.family() == v1::Target::SPATIAL) << target.name();
     if (status.ok()) continue;
     EXPECT_EQ(failureOf(status).attribute(), "family");
-    EXPECT_EQ(failureOf(status).accepted(), "X86_64, AARCH64, SPATIAL");
+    EXPECT_EQ(failureOf(status).accepted(), "X86_64, AARCH64, SPATIAL, OPENCL");
     const bool is_fpga = target.family() == v1::Target::HLS;
     EXPECT_THAT(failureOf(status).fix(),
                 HasSubstr(is_fpga ? "`tessera kernel --target" : "`tessera mappings --target"));

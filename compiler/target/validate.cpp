@@ -27,7 +27,7 @@ struct FamilyRules {
 constexpr FamilyRules kFamilies[] = {
     {v1::Target::X86_64, "x86_64-", true},  {v1::Target::AARCH64, "aarch64-", true},
     {v1::Target::NVPTX, "nvptx64-", false}, {v1::Target::SPATIAL, nullptr, false},
-    {v1::Target::HLS, nullptr, false},
+    {v1::Target::HLS, nullptr, false},      {v1::Target::OPENCL, nullptr, false},
 };
 
 /// Cost parameters by which plans divide.
@@ -45,7 +45,7 @@ class Validator : Problems {
     const auto* rules = std::find_if(std::begin(kFamilies), std::end(kFamilies),
                                      [&](const FamilyRules& r) { return r.family == target_.family(); });
     if (rules == std::end(kFamilies)) {
-      add("family", "is not set to a known family; accepted: X86_64, AARCH64, NVPTX, SPATIAL, HLS");
+      add("family", "is not set to a known family; accepted: X86_64, AARCH64, NVPTX, SPATIAL, HLS, OPENCL");
     } else {
       code(*rules);
       registers(*rules);

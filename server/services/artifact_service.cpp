@@ -54,6 +54,13 @@ grpc::ServerUnaryReactor* ArtifactService::CheckArtifact(grpc::CallbackServerCon
             failure.set_message(absl::StrCat("the artifact is a program for the described chip ",
                                              artifact.manifest().target_name(), ", which no host runs"));
             failure.set_fix("`tessera run FILE` simulates it");
+          } else if (artifact.manifest().opencl()) {
+            v1::Failure& failure = problems.emplace_back();
+            failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
+            failure.set_message(absl::StrCat("the artifact is a program for OpenCL devices (",
+                                             artifact.manifest().target_name(),
+                                             "), which a host's processor does not run"));
+            failure.set_fix("`tessera run FILE` runs it on the first OpenCL device of its machine");
           } else {
             problems = compiler::hostProblems(artifact.manifest().code(), request->host());
           }

@@ -60,14 +60,23 @@ absl::Status checkCoded(const std::string& field, const v1::Target& target) {
   return failureStatus(failure);
 }
 
-/// Tuning measures on workers, which run no programs for described chips.
+/// Tuning measures on workers, which run no programs for described chips or OpenCL devices.
 absl::Status checkMeasured(const std::string& field, const v1::Target& target) {
   TESSERA_RETURN_IF_ERROR(checkCoded(field, target));
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  if (compiler::runsOnOpenCl(target)) {
+    failure.set_message(
+        absl::StrCat(field, ": target ", target.name(), " is an OpenCL device, on which no worker measures"));
+    failure.set_attribute(field);
+    failure.set_found(target.name());
+    failure.set_accepted("a target of a processor, which `tessera targets` lists");
+    failure.set_fix("compile the model with `tessera compile`; `tessera run --steps` times it on a device");
+    return failureStatus(failure);
+  }
   if (!compiler::isSimulated(target)) {
     return absl::OkStatus();
   }
-  v1::Failure failure;
-  failure.set_reason(v1::Failure::INVALID_TARGET);
   failure.set_message(absl::StrCat(field, ": target ", target.name(),
                                    " is a described chip, on which no worker measures; its schedules are chosen by "
                                    "simulated time when a model is compiled"));

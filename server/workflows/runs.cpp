@@ -22,8 +22,9 @@ absl::Status addRun(QueueTransaction& queue, const v1::Action& action, const Spe
       *spec.add_inputs() = input.blob();
     }
   }
-  // Every worker can simulate.
-  const v1::CodeForm* const needs = artifact.manifest().simulated() ? nullptr : &artifact.manifest().code();
+  // Every worker can simulate, and refuse a program for OpenCL devices.
+  const bool anywhere = artifact.manifest().simulated() || artifact.manifest().opencl();
+  const v1::CodeForm* const needs = anywhere ? nullptr : &artifact.manifest().code();
   return addTask(queue, action, std::move(spec), "", needs).status();
 }
 

@@ -17,6 +17,7 @@ constexpr size_t kInlineBytes = 1 << 20;
 absl::StatusOr<v1::TaskResult> runExecuteTask(const TaskContext& task) {
   const v1::ExecuteSpec& spec = task.spec().execute();
   TESSERA_ASSIGN_OR_RETURN(const std::string path, task.input(spec.artifact_id()));
+  TESSERA_RETURN_IF_ERROR(checkNoDevice(path));
   if (isSimulated(path)) return executeSimulated(task, path, spec);
   TESSERA_ASSIGN_OR_RETURN(auto run, ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {}));
   const auto& outputs = run->outputs();

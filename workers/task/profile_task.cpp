@@ -87,6 +87,7 @@ absl::StatusOr<v1::TaskResult> runProfileTask(const TaskContext& task) {
   TESSERA_ASSIGN_OR_RETURN(const auto warmup, runsOf("warmup", spec.warmup(), kDefaultWarmup));
   TESSERA_ASSIGN_OR_RETURN(const auto repeat, runsOf("repeat", spec.repeat(), kDefaultRepeat));
   TESSERA_ASSIGN_OR_RETURN(const std::string path, task.input(spec.artifact_id()));
+  TESSERA_RETURN_IF_ERROR(checkNoDevice(path));
   if (isSimulated(path)) return profileSimulated(task, path, spec);
   TESSERA_ASSIGN_OR_RETURN(
       auto run, ArtifactRun::prepare(task, spec.artifact_id(), spec.inputs(), spec.threads(), {true, spec.seed()}));

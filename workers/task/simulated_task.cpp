@@ -126,6 +126,17 @@ bool isSimulated(const std::string& path) {
   return compiler::ArtifactFile::open(path, &file).ok() && SimulatedArtifact::isOne(file);
 }
 
+absl::Status checkNoDevice(const std::string& path) {
+  compiler::ArtifactFile file;
+  if (!compiler::ArtifactFile::open(path, &file).ok() || file.find(compiler::kLaunchesEntry) == nullptr)
+    return absl::OkStatus();
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INCOMPATIBLE_HOST);
+  failure.set_message("the artifact is a program for OpenCL devices, and workers' sandboxes have no device");
+  failure.set_fix("`tessera run FILE` runs it on the first OpenCL device of its machine");
+  return failureStatus(failure);
+}
+
 absl::StatusOr<v1::TaskResult> executeSimulated(const TaskContext& task, const std::string& path,
                                                 const v1::ExecuteSpec& spec) {
   TESSERA_ASSIGN_OR_RETURN(Loaded loaded, load(path, spec.inputs()));

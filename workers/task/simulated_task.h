@@ -13,6 +13,9 @@ namespace tessera::worker {
 /// Whether the artifact at `path` is for a described chip; false for files that are no artifacts.
 bool isSimulated(const std::string& path);
 
+/// INCOMPATIBLE_HOST if the artifact at `path` is for an OpenCL device: tasks have none.
+absl::Status checkNoDevice(const std::string& path);
+
 /// Runs the program once. Errors name the input, or the place of the artifact, at fault.
 absl::StatusOr<v1::TaskResult> executeSimulated(const TaskContext& task, const std::string& path,
                                                 const v1::ExecuteSpec& spec);
