@@ -6,6 +6,7 @@
 #include "compiler/backends/backend.h"
 #include "compiler/backends/spatial_kernel.h"
 #include "compiler/schedule/chip_words.h"
+#include "compiler/schedule/summary.h"
 #include "compiler/simulator/kernel.h"
 #include "compiler/target/instruction_sets.h"
 #include "compiler/target/product_factors.h"
@@ -63,12 +64,12 @@ bool multipliesOnVectors(const v1::SpatialKernel& kernel) {
     return std::ranges::any_of(nest.body(), multiplies) &&
            std::ranges::any_of(nest.loops(), [](const auto& loop) { return loop.name().starts_with("r"); });
   };
-  for (int n = 0; n < std::min(kernel.nests_size(), kernel.schedule().phases_size()); ++n) {
-    const v1::Tile* leaf = &kernel.schedule().phases(n);
-    while (leaf->children_size() > 0) leaf = &leaf->children(0);
-    if (leaf->kernel().variant() == words::kVector && sumsProducts(kernel.nests(n))) return true;
-  }
-  return false;
+  const std::vector<const v1::Tile*> leaves = leavesOf(kernel.schedule());
+  return std::ranges::any_of(leaves, [&](const v1::Tile* leaf) {
+    const int nest = leaf->kernel().nest();
+    return leaf->kernel().variant() == words::kVector && nest >= 0 && nest < kernel.nests_size() &&
+           sumsProducts(kernel.nests(nest));
+  });
 }
 
 /// Says why nests multiply on a vector unit, if the schedule is the proposed one.

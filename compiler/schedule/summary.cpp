@@ -21,6 +21,14 @@ int weightOf(const v1::Tile& leaf) {
   return variant == words::kInitial ? 0 : variant == words::kCall ? 2 : traitsOf(variant).weight;
 }
 
+/// ", vector on its results" if a nest on a vector unit follows the leaf within its tiles.
+std::string followerText(const v1::Tile& tile, const v1::Tile& leaf) {
+  std::vector<const v1::Tile*> leaves;
+  addLeaves(tile, leaves);
+  if (leaves.size() < 2 || leaves[0] != &leaf) return "";
+  return absl::StrCat(", ", leaves[1]->kernel().instruction(), " on its results");
+}
+
 /// Points of the register tile: rows x vectors.
 std::string tileText(const v1::Kernel& kernel) {
   int64_t rows = 1, vectors = 1;
@@ -48,8 +56,12 @@ std::string summarizeSchedule(const v1::Schedule& schedule) {
     if (!main || weightOf(*leaf) > weightOf(*main)) main = leaf;
   if (!main) return "";
   std::string text = main->kernel().variant();
-  if (text == words::kCall || text == words::kVector)
-    return absl::StrCat(text == words::kCall ? "calls " : "", main->kernel().instruction());
+  if (text == words::kVector) return main->kernel().instruction();
+  if (text == words::kCall) {
+    text = absl::StrCat("calls ", main->kernel().instruction());
+    for (const v1::Tile& phase : schedule.phases()) absl::StrAppend(&text, followerText(phase, *main));
+    return text;
+  }
   if (main->kernel().lanes() > 1) absl::StrAppend(&text, " ", tileText(main->kernel()));
   const v1::Tile& last = *schedule.phases().rbegin();
   if (last.has_kernel() || last.join() != v1::Tile::SHAR) return text;

@@ -81,6 +81,15 @@ HBM [i0:Sp(vector)/64] Seq
   EXPECT_EQ(call.matching(1).iteration(), "j");
   EXPECT_EQ(call.sources(0), 1);
   EXPECT_EQ(summarizeSchedule(*tree), "calls cube.f16");
+  const auto fused = parseSchedule(R"(vectors 0
+[] initial nest 0
+HBM [i/16:Sp(cube)/8] Shar
+  HBM [r1:Tp/1] Seq
+    L1 [] call nest 1 with cube.f16 sources 1,0
+  UB [] vector nest 2 with vector x64
+)");
+  ASSERT_TRUE(fused.ok()) << fused.status();
+  EXPECT_EQ(summarizeSchedule(*fused), "calls cube.f16, vector on its results");
   EXPECT_FALSE(parseSchedule("[] call nest 0 match i0").ok());
   EXPECT_FALSE(parseSchedule("[] call nest 0 sources a").ok());
 }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/intrinsic/boxes.h"
 #include "compiler/simulator/addressing.h"
 #include "compiler/simulator/element.h"
+#include "compiler/simulator/epilogue_blocks.h"
 #include "compiler/simulator/instruction.h"
 #include "compiler/simulator/walk.h"
 #include "compiler/target/element_text.h"
@@ -28,6 +30,7 @@ class Execution : public Machine {
  public:
   Execution(const Program& program, Instruction& instruction, std::vector<bool>& begun)
       : program_(program), instruction_(instruction), begun_(begun), contents_(program.buffers.size()) {
+    if (program.epilogue) epilogue_.emplace(*program.epilogue);
     const intrinsic::Form form = intrinsic::formOf(program.instruction);
     for (size_t operand = 0; operand < program.walks.size(); ++operand) {
       addressing_.emplace_back(program, operand);
@@ -53,6 +56,8 @@ class Execution : public Machine {
           absl::StrCat("its memories and tensors have more than ", kMaxBytes, " bytes; give smaller extents"));
     }
     for (int64_t size : sizes) bytes_.emplace_back(static_cast<size_t>(size), kNobodyWrote);
+    if (tensors.size() != static_cast<size_t>(std::ranges::count(program_.buffers, true, &Buffer::tensor)))
+      return absl::InvalidArgumentError(absl::StrCat(tensors.size(), " tensors are given"));
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Buffer& tensor = program_.buffers[i];
       if (static_cast<int64_t>(tensors[i].size()) != tensor.bytes) {
@@ -98,6 +103,7 @@ class Execution : public Machine {
     if (!from.tensor && contents_[step.from].copy < 0) return failure(step, place, "reads what nobody wrote");
     if (!to.tensor) hold(step.to, place);
     const Addressing& addressing = addressing_[step.operand];
+    if (step.access >= 0) return copyForEpilogue(step, place, piece);
     const size_t bytes = neutral_[step.operand].size();
     return forEachBlock(
         step.operand, place, piece, [&](const std::vector<int64_t>& block, int64_t ordinal) -> absl::Status {
@@ -180,7 +186,59 @@ class Execution : public Machine {
     return status;
   }
 
+  absl::Status runVector(const Step& step, const Place& place, const Piece& piece) override {
+    const Epilogue& epilogue = *program_.epilogue;
+    for (const int tile : epilogue.tiles)
+      if (tile >= 0 && tile != step.to && contents_[tile].copy < 0)
+        return failure(step, place, "reads what nobody wrote");
+    if (contents_[step.from].copy < 0) return failure(step, place, "reads what nobody wrote");
+    hold(step.to, place);
+    const Buffer& results = program_.buffers[step.from];
+    return forEachBlock(0, place, piece, [&](const std::vector<int64_t>& block, int64_t ordinal) -> absl::Status {
+      const uint8_t* from = blockOf(step.from, block, ordinal);
+      if (!from) return outside(step, place, step.from);
+      std::vector<uint8_t*> blocks(epilogue.tiles.size(), nullptr);
+      for (size_t a = 0; a < blocks.size(); ++a) {
+        if (epilogue.tiles[a] < 0) continue;
+        blocks[a] = blockOf(epilogue.tiles[a], block, ordinal);
+        if (!blocks[a]) return outside(step, place, epilogue.tiles[a]);
+      }
+      epilogue_->begin(results.dtype, from, blocks);
+      absl::Status status;
+      addressing_[0].forEachElement(block, [&](int64_t position, int64_t element) {
+        if (status.ok()) status = epilogue_->add(results.offsets[static_cast<size_t>(position)], position, element);
+      });
+      if (!status.ok()) return status;
+      return epilogue_->end();
+    });
+  }
+
  private:
+  /// Loads blocks of another operand of the epilogue, or stores blocks of its output.
+  absl::Status copyForEpilogue(const Step& step, const Place& place, const Piece& piece) {
+    const bool loads = program_.buffers[step.from].tensor;
+    const Buffer &tensor = program_.buffers[loads ? step.from : step.to],
+                 &held = program_.buffers[loads ? step.to : step.from];
+    uint8_t* elements = bytes_[tensor.memory].data() + tensor.base;
+    const int64_t bytes = elementBytes(tensor.dtype);
+    return forEachBlock(0, place, piece, [&](const std::vector<int64_t>& block, int64_t ordinal) -> absl::Status {
+      uint8_t* blocks = blockOf(loads ? step.to : step.from, block, ordinal);
+      if (!blocks) return outside(step, place, loads ? step.to : step.from);
+      int64_t wrong = -1;
+      addressing_[0].forEachElement(block, [&](int64_t position, int64_t result) {
+        const int64_t at = epilogue_->elementOf(static_cast<size_t>(step.access), result) * bytes;
+        if (at < 0 || at >= tensor.bytes) {
+          wrong = std::max<int64_t>(wrong, at < 0 ? 0 : at);
+          return;
+        }
+        uint8_t* inside = blocks + held.offsets[static_cast<size_t>(position)];
+        std::memcpy(loads ? inside : elements + at, loads ? elements + at : inside, static_cast<size_t>(bytes));
+      });
+      if (wrong < 0) return absl::OkStatus();
+      return failure(step, place, absl::StrCat("byte ", wrong, " of tensor ", tensor.name, " of ", tensor.bytes));
+    });
+  }
+
   /// Advances the buffer to its next copy, which will hold the tile of this position.
   void hold(int buffer, const Place& place) {
     Content& content = contents_[buffer];
@@ -249,7 +307,8 @@ class Execution : public Machine {
   Instruction& instruction_;
   std::vector<bool>& begun_;
   std::vector<Content> contents_;
-  std::vector<Addressing> addressing_;         // per operand
+  std::vector<Addressing> addressing_;  // per operand
+  std::optional<EpilogueBlocks> epilogue_;
   std::vector<std::vector<uint8_t>> neutral_;  // the neutral element of each operand
   std::vector<std::vector<uint8_t>> bytes_;    // per memory: those of one unit, and the tensors
 };

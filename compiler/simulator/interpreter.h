@@ -7,7 +7,7 @@
 
 namespace tessera::compiler::simulator {
 
-/// Per tensor of the operator, in the order of its accesses: row-major bytes in the element types of the program.
+/// Per tensor of the program (Buffer::tensor), in their order: row-major bytes in the element types of the program.
 using TensorBytes = std::vector<std::vector<uint8_t>>;
 
 /// Largest memory that is allocated for a run, in bytes.

@@ -164,10 +164,16 @@ TEST(KernelSchedule, EachChangeOfATreeChangesTheProgramOrIsRefusedWithItsPath) {
   EXPECT_GT(changed, 10);
 }
 
-TEST(KernelSchedule, PhasesAreOnePerNest) {
+TEST(KernelSchedule, EachNestIsOneLeaf) {
   v1::SpatialKernel kernel = scheduled(productAndExponential(8, 8, 8));
   kernel.mutable_schedule()->mutable_phases()->RemoveLast();
-  EXPECT_THAT(std::string(LoadedKernel::load(kernel, chip()).status().message()), HasSubstr("one phase for each nest"));
+  EXPECT_THAT(std::string(LoadedKernel::load(kernel, chip()).status().message()), HasSubstr("a leaf for nest 2"));
+  kernel = scheduled(productAndExponential(8, 8, 8));
+  *kernel.mutable_schedule()->add_phases() = kernel.schedule().phases(2);
+  EXPECT_THAT(std::string(LoadedKernel::load(kernel, chip()).status().message()), HasSubstr("each nest at one leaf"));
+  kernel.mutable_schedule()->mutable_phases()->RemoveLast();
+  kernel.mutable_schedule()->mutable_phases()->SwapElements(0, 1);
+  EXPECT_THAT(std::string(LoadedKernel::load(kernel, chip()).status().message()), HasSubstr("phases out of order"));
 }
 
 TEST(KernelSchedule, ACallNeedsItsFillAndAFillWithoutCodeItsCall) {

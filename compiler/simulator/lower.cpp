@@ -40,6 +40,7 @@ class Lowering {
     TESSERA_RETURN_IF_ERROR(checkOperator());
     describe();
     program_.views = tensors_.views;
+    program_.epilogue = tensors_.epilogue;
     // Loops of extent 1 that the mapping added have subscripts of their own, which move nothing.
     for (size_t a = 0; a < program_.views.size(); ++a)
       program_.views[a].strides.resize(software().accesses[a].subscripts.size(), 0);
@@ -52,7 +53,7 @@ class Lowering {
       walkLoops();
       addTensors();
       for (size_t operand = 1; operand < program_.walks.size(); ++operand) addSource(operand);
-      addDestination();
+      TESSERA_RETURN_IF_ERROR(addDestination());
       std::vector<bool> again;
       for (size_t b = 0; b < program_.buffers.size(); ++b) again.push_back(filledAgain(static_cast<int>(b)));
       const Overflow overflow = placeBuffers(program_, again, manner_.overlap);
@@ -151,6 +152,7 @@ class Lowering {
         for (const intrinsic::Stop& stop : *stops) named.insert(stop.memory == kAnyMemory ? outermost : stop.memory);
       }
     }
+    if (tensors_.epilogue) named.insert(tensors_.epilogue->level);
     if (named.contains(kRegisters)) {
       Memory registers{kRegisters, int64_t{target_.registers().vector_bits()} / 8 * target_.registers().vector_count()};
       if (registers.capacity <= 0) registers.capacity = -1;
@@ -230,12 +232,10 @@ class Lowering {
 
   void addTensors() {
     int64_t base = 0;
-    const int memory = static_cast<int>(program_.memories.size()) - 1;
-    const int64_t alignment = std::lcm(kTensorAlignment, program_.memories[memory].alignment);
     for (size_t array = 0; array < software().accesses.size(); ++array) {
       Buffer buffer;
       buffer.name = software().accesses[array].name;
-      buffer.memory = memory;
+      buffer.memory = outermost();
       for (size_t operand = 0; operand < program_.walks.size(); ++operand) {
         if (arrayOf(program_.choice.matching, operand) != static_cast<int>(array)) continue;
         buffer.operand = static_cast<int>(operand);
@@ -251,10 +251,40 @@ class Lowering {
       } else {
         buffer.bytes = saturatedProduct(buffer.bytes, program_.views[array].elements);
       }
-      buffer.base = base;
-      base = alignedUp(base > INT64_MAX - buffer.bytes ? INT64_MAX / 2 : base + buffer.bytes, alignment);
-      program_.buffers.push_back(std::move(buffer));
+      // The epilogue takes the results before they leave.
+      if (array == 0 && program_.epilogue) buffer.bytes = 0;
+      place(std::move(buffer), base);
     }
+    if (!program_.epilogue) return;
+    Epilogue& epilogue = *program_.epilogue;
+    epilogue.tensors.assign(epilogue.elements.size(), -1);
+    for (size_t a = 0; a < epilogue.elements.size(); ++a) {
+      if (a != 0 && static_cast<int>(a) == epilogue.carried) continue;
+      const v1::DataType dtype = epilogue.nest.accesses[a].dtype;
+      epilogue.tensors[a] = static_cast<int>(program_.buffers.size());
+      Buffer buffer;
+      buffer.name = epilogueName(a);
+      buffer.memory = outermost();
+      buffer.dtype = dtype;
+      buffer.bytes = saturatedProduct(elementBytes(dtype), epilogue.elements[a]);
+      buffer.tensor = true;
+      place(std::move(buffer), base);
+    }
+  }
+
+  static std::string epilogueName(size_t access) {
+    return access == 0 ? std::string("stored") : absl::StrCat("other", access);
+  }
+
+  int outermost() const { return static_cast<int>(program_.memories.size()) - 1; }
+
+  /// Adds a tensor at the address `base`, and moves the address past it.
+  void place(Buffer tensor, int64_t& base) {
+    const int64_t alignment =
+        std::lcm(kTensorAlignment, program_.memories[static_cast<size_t>(tensor.memory)].alignment);
+    tensor.base = base;
+    base = alignedUp(base > INT64_MAX - tensor.bytes ? INT64_MAX / 2 : base + tensor.bytes, alignment);
+    program_.buffers.push_back(std::move(tensor));
   }
 
   /// Layout of a block of an operand in a memory.
@@ -327,7 +357,7 @@ class Lowering {
   }
 
   /// A result stays where it is accumulated until its sum is complete: outside of all reduction loops.
-  void addDestination() {
+  absl::Status addDestination() {
     int depth = 0;
     // The number of loops before the first reduction with several trips.
     while (depth < static_cast<int>(loops_.size()) && (!loops_[depth].sum || loops_[depth].trips == 1)) ++depth;
@@ -338,13 +368,67 @@ class Lowering {
     program_.steps.push_back({Step::kFill, 0, -1, home, depth, false});
     program_.steps.push_back({Step::kCall, 0, -1, -1, static_cast<int>(loops_.size()), false});
     int from = home;
-    for (const intrinsic::Stop& stop : routes_[0].out) {
-      const int to = addBuffer(0, stop, depth);
-      program_.buffers[to].piece = 1;  // the minimum; enlarged later if there is room
-      program_.steps.push_back({Step::kCopy, 0, from, to, depth, true});
-      from = to;
+    for (const intrinsic::Stop& stop : routes_[0].out) from = passThrough(from, stop, depth);
+    if (!program_.epilogue) {
+      program_.steps.push_back({Step::kCopy, 0, from, 0, depth, true});
+      return absl::OkStatus();
     }
-    program_.steps.push_back({Step::kCopy, 0, from, 0, depth, true});
+    const std::string& level = program_.epilogue->level;
+    if (const std::string& last = program_.memories[program_.buffers[from].memory].name; last != level) {
+      if (!leavesToAnyMemory(last))
+        return absl::FailedPreconditionError(absl::StrCat("results in ", last, " cannot be copied to ", level));
+      from = passThrough(from, {level}, depth);
+    }
+    addEpilogue(from, depth);
+    return absl::OkStatus();
+  }
+
+  bool leavesToAnyMemory(const std::string& memory) const {
+    return std::ranges::any_of(intrinsic_.transfers(), [&](const v1::Intrinsic::Transfer& transfer) {
+      return transfer.operand() == program_.instruction.accesses[0].name && transfer.from() == memory &&
+             transfer.to() == kAnyMemory;
+    });
+  }
+
+  /// Adds a buffer that results pass in pieces, and the copy to it.
+  int passThrough(int from, const intrinsic::Stop& stop, int depth) {
+    const int to = addBuffer(0, stop, depth);
+    program_.buffers[to].piece = 1;  // the minimum; enlarged later if there is room
+    program_.steps.push_back({Step::kCopy, 0, from, to, depth, true});
+    return to;
+  }
+
+  /// The epilogue on pieces of the results in buffer `from`: loads of its other operands, its run, the store.
+  void addEpilogue(int from, int depth) {
+    Epilogue& epilogue = *program_.epilogue;
+    const auto points = static_cast<int64_t>(program_.buffers[program_.operands[0]].offsets.size());
+    epilogue.tiles.assign(epilogue.tensors.size(), -1);
+    for (size_t a = 0; a < epilogue.tensors.size(); ++a) {
+      if (epilogue.tensors[a] < 0) continue;
+      const int tile = passBlocks(epilogueName(a), epilogue.nest.accesses[a].dtype, points, depth);
+      epilogue.tiles[a] = tile;
+      if (a > 0)
+        program_.steps.push_back({Step::kCopy, 0, epilogue.tensors[a], tile, depth, true, static_cast<int>(a)});
+    }
+    program_.steps.push_back({Step::kVector, 0, from, epilogue.tiles[0], depth, true, 0});
+    program_.steps.push_back({Step::kCopy, 0, epilogue.tiles[0], epilogue.tensors[0], depth, true, 0});
+  }
+
+  /// A buffer of the epilogue's memory for pieces of row-major blocks, one for each block of results.
+  int passBlocks(const std::string& name, v1::DataType dtype, int64_t points, int depth) {
+    Buffer buffer;
+    buffer.name = name;
+    buffer.memory = memoryNamed(program_.epilogue->level);
+    buffer.dtype = dtype;
+    buffer.tile = tileAt(0, depth);
+    buffer.piece = 1;
+    for (int64_t i = 0; i < points; ++i) buffer.offsets.push_back(i * elementBytes(dtype));
+    buffer.block_bytes = alignedUp(points * elementBytes(dtype), program_.memories[buffer.memory].alignment);
+    buffer.bytes = buffer.block_bytes;
+    depths_.resize(program_.buffers.size() + 1);
+    depths_.back() = depth;
+    program_.buffers.push_back(std::move(buffer));
+    return static_cast<int>(program_.buffers.size()) - 1;
   }
 
   bool filledAgain(int buffer) const {

@@ -20,6 +20,7 @@ struct LoweringOptions {
 struct LoweringTensors {
   std::vector<View> views = {};                     ///< see Program::views
   v1::DataType stored = v1::DATA_TYPE_UNSPECIFIED;  ///< of the result in its tensor; unspecified: the instruction's
+  std::optional<Epilogue> epilogue = std::nullopt;  ///< runs on the results before they leave
 };
 
 /// Lowers a mapping with its tiling to a program; shrinks tiles that do not fit. The matching may be any, also one that

@@ -22,6 +22,11 @@ using intrinsic::Choice;
 
 // A mapping's calls bound its time from below, and its predicted cost orders mappings well (5.7.2), so that few need
 // the next, more expensive step: a tiling, a simulation, several tilings.
+constexpr std::initializer_list<LoweringOptions> kManners = {{.reductions_innermost = false, .overlap = false},
+                                                             {.reductions_innermost = false, .overlap = true},
+                                                             {.reductions_innermost = true, .overlap = false},
+                                                             {.reductions_innermost = true, .overlap = true}};
+
 constexpr size_t kMaxFound = 4096, kMaxTiled = 32, kMaxSimulated = 12, kMaxSearched = 4, kMaxTilings = 6;
 
 struct FoundMapping {
@@ -76,8 +81,8 @@ Refusal addMappings(const ProductNest& product, const v1::Intrinsic& intrinsic, 
 /// Simulates tilings and keeps the fastest.
 class Simulations {
  public:
-  Simulations(const ProductNest& product, const v1::Target& target)
-      : target_(target), tensors_{.views = product.views, .stored = product.stored} {}
+  Simulations(const ProductNest& product, const v1::Target& target, std::optional<Epilogue> epilogue = std::nullopt)
+      : target_(target), tensors_{.views = product.views, .stored = product.stored, .epilogue = std::move(epilogue)} {}
 
   bool found() const { return best_.has_value(); }
   const std::string& reason() const { return reason_; }
@@ -104,9 +109,9 @@ class Simulations {
   }
 
   /// Takes single changes of the best tiling that make it faster, until none does or the budget is spent.
-  void refine() {
+  void refine(double steps = kMaxRefinedSteps) {
     std::set<intrinsic::Tiling> seen;
-    budget_ = steps_ + kMaxRefinedSteps;
+    budget_ = steps_ + steps;
     for (bool better = true; better && steps_ < budget_;) {
       better = false;
       const Choice from = best_->first.choice;
@@ -124,10 +129,10 @@ class Simulations {
     }
   }
 
- private:
   // In steps of programs, about 0.1 us each.
-  static constexpr double kMaxFirstSteps = 3 << 20, kMaxRefinedSteps = 1 << 21;
+  static constexpr double kMaxFirstSteps = 3 << 20, kMaxRefinedSteps = 1 << 21, kMaxFusedSteps = 1 << 18;
 
+ private:
   const v1::Target& target_;
   const LoweringTensors tensors_;
   std::optional<std::pair<Program, Timeline>> best_;
@@ -136,6 +141,15 @@ class Simulations {
 };
 
 }  // namespace
+
+absl::StatusOr<std::pair<Program, Timeline>> fusedProgram(const Program& plain, const ProductNest& product,
+                                                          const Epilogue& epilogue, const v1::Target& target) {
+  Simulations simulations(product, target, epilogue);
+  simulations.consider(plain.choice, kManners);
+  if (!simulations.found()) return absl::FailedPreconditionError(simulations.reason());
+  simulations.refine(Simulations::kMaxFusedSteps);
+  return simulations.take();
+}
 
 absl::StatusOr<std::pair<Program, Timeline>> bestProgram(const ProductNest& product, const v1::Target& target) {
   const std::vector<v1::Intrinsic> instructions = instructionsOf(target);
@@ -167,10 +181,7 @@ absl::StatusOr<std::pair<Program, Timeline>> bestProgram(const ProductNest& prod
     std::vector<Choice> tilings = {choices[i]};
     if (i < kMaxSearched) std::ranges::move(tilingsOf(choices[i], target, kMaxTilings), std::back_inserter(tilings));
     for (const Choice& choice : tilings) {
-      simulations.consider(choice, {{.reductions_innermost = false, .overlap = false},
-                                    {.reductions_innermost = false, .overlap = true},
-                                    {.reductions_innermost = true, .overlap = false},
-                                    {.reductions_innermost = true, .overlap = true}});
+      simulations.consider(choice, kManners);
     }
   }
   if (simulations.found()) {

@@ -12,4 +12,9 @@ namespace tessera::compiler::simulator {
 /// FAILED_PRECONDITION with the reason, for each instruction, why there is none.
 absl::StatusOr<std::pair<Program, Timeline>> bestProgram(const ProductNest& product, const v1::Target& target);
 
+/// The fastest program that also runs the epilogue, with the mapping of `plain` and tilings near its own. Errors: as
+/// bestProgram().
+absl::StatusOr<std::pair<Program, Timeline>> fusedProgram(const Program& plain, const ProductNest& product,
+                                                          const Epilogue& epilogue, const v1::Target& target);
+
 }  // namespace tessera::compiler::simulator

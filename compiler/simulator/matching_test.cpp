@@ -226,6 +226,9 @@ class Trace : public Machine {
 
   absl::Status fill(const Step& step, const Place&) override { return add(step, program_.buffers[step.to]); }
   absl::Status call(const Step& step, const Place&) override { return add(stepText(program_, step)); }
+  absl::Status runVector(const Step& step, const Place&, const Piece&) override {
+    return add(stepText(program_, step));
+  }
   absl::Status copy(const Step& step, const Place& place, const Piece& piece) override {
     EXPECT_EQ(piece.count, 1);
     const Buffer &from = program_.buffers[step.from], &to = program_.buffers[step.to];

@@ -1,7 +1,6 @@
 #include "compiler/simulator/nest_form.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/intrinsic/nest.h"
@@ -106,38 +105,6 @@ loopnest::Access accessOf(const SpatialAccess& from, const std::string& name, v1
   return {.name = name, .subscripts = from.subscripts, .dtype = dtype};
 }
 
-/// The strides and extents of the elements that an access walks, sorted; empty for subscripts with digits.
-std::optional<std::vector<std::pair<int64_t, int64_t>>> walkOf(const SpatialNest& nest, const SpatialAccess& access) {
-  if (!access.position.digits.empty()) return std::nullopt;
-  std::vector<std::pair<int64_t, int64_t>> steps;
-  for (const loopnest::Term& term : access.position.terms) {
-    const int64_t extent = nest.loops[static_cast<size_t>(term.loop)].extent;
-    if (extent == 1) continue;
-    if (term.coefficient < 0) return std::nullopt;
-    steps.emplace_back(term.coefficient, extent);
-  }
-  std::ranges::sort(steps);
-  // Loops that walk adjacent elements are one loop.
-  std::vector<std::pair<int64_t, int64_t>> joined;
-  for (const auto& [stride, extent] : steps) {
-    if (!joined.empty() && stride == joined.back().first * joined.back().second) {
-      joined.back().second *= extent;
-    } else if (!joined.empty() && stride <= joined.back().first * (joined.back().second - 1)) {
-      return std::nullopt;
-    } else {
-      joined.emplace_back(stride, extent);
-    }
-  }
-  return joined;
-}
-
-bool touches(const SpatialNest& nest, int buffer) {
-  return std::ranges::any_of(nest.accesses, [&](const SpatialAccess& access) { return access.buffer == buffer; }) ||
-         std::ranges::any_of(nest.body, [&](const SpatialOperation& operation) {
-           return operation.name == "load" && operation.access.buffer == buffer;
-         });
-}
-
 }  // namespace
 
 absl::StatusOr<ProductNest> productOf(const SpatialNest& nest, const CheckedKernel& kernel) {
@@ -220,6 +187,38 @@ bool isTooLong(const intrinsic::PhysicalMapping& mapping) {
   return std::ranges::any_of(mapping.groups, [](const auto& group) { return group.extent > kMaxGroupIndices; });
 }
 
+std::optional<std::vector<std::pair<int64_t, int64_t>>> elementsWalked(const SpatialNest& nest,
+                                                                       const SpatialAccess& access) {
+  if (!access.position.digits.empty()) return std::nullopt;
+  std::vector<std::pair<int64_t, int64_t>> steps;
+  for (const loopnest::Term& term : access.position.terms) {
+    const int64_t extent = nest.loops[static_cast<size_t>(term.loop)].extent;
+    if (extent == 1) continue;
+    if (term.coefficient < 0) return std::nullopt;
+    steps.emplace_back(term.coefficient, extent);
+  }
+  std::ranges::sort(steps);
+  // Loops that walk adjacent elements are one loop.
+  std::vector<std::pair<int64_t, int64_t>> joined;
+  for (const auto& [stride, extent] : steps) {
+    if (!joined.empty() && stride == joined.back().first * joined.back().second) {
+      joined.back().second *= extent;
+    } else if (!joined.empty() && stride <= joined.back().first * (joined.back().second - 1)) {
+      return std::nullopt;
+    } else {
+      joined.emplace_back(stride, extent);
+    }
+  }
+  return joined;
+}
+
+bool touches(const SpatialNest& nest, int buffer) {
+  return std::ranges::any_of(nest.accesses, [&](const SpatialAccess& access) { return access.buffer == buffer; }) ||
+         std::ranges::any_of(nest.body, [&](const SpatialOperation& operation) {
+           return operation.name == "load" && operation.access.buffer == buffer;
+         });
+}
+
 bool fillsWithZero(const SpatialNest& fill, const SpatialNest& product) {
   if (fill.accesses.size() != 1 || fill.outputs != 1) return false;
   const SpatialAccess &filled = fill.accesses[0], &written = product.accesses[0];
@@ -231,7 +230,7 @@ bool fillsWithZero(const SpatialNest& fill, const SpatialNest& product) {
   // -0 is the neutral element of a floating-point sum, too, but no instruction starts from it.
   if (constant.name != "constant" || std::ranges::any_of(constant.constant, [](char byte) { return byte != 0; }))
     return false;
-  const auto fills = walkOf(fill, filled), writes = walkOf(product, written);
+  const auto fills = elementsWalked(fill, filled), writes = elementsWalked(product, written);
   return fills && writes && *fills == *writes;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,6 +35,15 @@ bool isTooLong(const intrinsic::PhysicalMapping& mapping);
 /// form, another type of a factor, or sums that are less exact or saturate. Empty: it does.
 std::string unfit(const ProductNest& product, const v1::Intrinsic& intrinsic, const loopnest::Nest& instruction,
                   std::span<const int> sources);
+
+/// The strides and extents of the elements that an access walks, sorted, loops over adjacent elements as one. Accesses
+/// with equal lists and offsets walk the same elements, each once. Empty for subscripts with quotients or remainders,
+/// for negative strides, and if elements are walked several times.
+std::optional<std::vector<std::pair<int64_t, int64_t>>> elementsWalked(const SpatialNest& nest,
+                                                                       const SpatialAccess& access);
+
+/// Whether an access or a load of the nest is to the buffer.
+bool touches(const SpatialNest& nest, int buffer);
 
 /// Whether `fill` stores 0 in exactly the elements that `product` writes, and does nothing else.
 bool fillsWithZero(const SpatialNest& fill, const SpatialNest& product);

@@ -6,6 +6,7 @@
 #include "compiler/intrinsic/physical_mapping.h"
 #include "compiler/simulator/walk.h"
 #include "compiler/target/element_text.h"
+#include "proto/messages/element_size.h"
 
 namespace tessera::compiler::simulator {
 namespace {
@@ -42,9 +43,12 @@ std::string bufferLines(const Program& program) {
                       buffer.bytes, " bytes");
       if (buffer.tensor) {
         const auto& arrays = program.choice.software.accesses;
-        absl::StrAppend(&text, ", tensor [",
-                        absl::StrJoin(shapeOf(program.choice.software, arrays[&buffer - program.buffers.data()]), ", "),
-                        "]\n");
+        const auto position = static_cast<size_t>(&buffer - program.buffers.data());
+        // Other tensors are the epilogue's.
+        const std::string shape = position < arrays.size()
+                                      ? absl::StrJoin(shapeOf(program.choice.software, arrays[position]), ", ")
+                                      : absl::StrCat(buffer.bytes / elementBytes(buffer.dtype));
+        absl::StrAppend(&text, ", tensor [", shape, "]\n");
       } else {
         const intrinsic::OperandLayout& layout = layouts[static_cast<size_t>(buffer.operand)];
         const bool fractal = layout.memory == memory.name && !layout.fractal.empty();

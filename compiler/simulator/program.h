@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/intrinsic/tiling_choice.h"
+#include "compiler/simulator/spatial_nest.h"
 
 /// An operator as a program of a described accelerator: loops, explicit copies between its memories, instruction calls.
 /// A plain value: changing it changes what runs.
@@ -28,7 +30,8 @@ struct Memory {
   double write_picojoules = 0;  ///< per byte written
 };
 
-/// A tensor of the operator, or the part of an operand that a memory holds: blocks, each of which one call takes.
+/// A tensor of the operator, or the part of an operand that a memory holds: blocks, each of which one call takes. With
+/// an epilogue, the results have no tensor (0 bytes), and its other operands have tensors and blocks of their own.
 struct Buffer {
   std::string name;  ///< the tensor's or the operand's
   int memory = 0;    ///< position in Program::memories
@@ -55,6 +58,20 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
+/// A nest that runs element by element on results while a memory holds them on their way out. Its output is stored in
+/// place of the results.
+struct Epilogue {
+  SpatialNest nest;
+  int carried = 0;                     ///< the access of the nest that reads the results
+  std::vector<int64_t> elements = {};  ///< per access: of its buffer
+  std::string unit = {}, level = {};   ///< the vector unit, and the memory on which it works
+  int lanes = 1;
+  int64_t instances = 1;                              ///< of the unit
+  double cycles = 0, operations = 0, picojoules = 0;  ///< of one point on one instance
+  // Set by lowering, per access, -1 for the results: its tensor, and its blocks in the memory.
+  std::vector<int> tensors = {}, tiles = {};
+};
+
 struct ProgramLoop {
   int dimension = 0;
   int64_t trips = 1;
@@ -63,12 +80,13 @@ struct ProgramLoop {
 };
 
 struct Step {
-  enum Kind { kFill, kCopy, kCall };
+  enum Kind { kFill, kCopy, kCall, kVector };
   Kind kind = kCall;
   int operand = 0;         ///< of kFill and kCopy
   int from = -1, to = -1;  ///< positions in Program::buffers; kFill has no `from`
   int depth = 0;           ///< number of enclosing loops
   bool after = false;      ///< runs after the inner loops: outgoing results
+  int access = -1;         ///< of a copy: the access of the epilogue that it serves, in place of the operand
 };
 
 struct Program {
@@ -86,6 +104,7 @@ struct Program {
   int shared = 0;                       ///< number of outermost loops that are divided among the units
   int64_t units = 1;
   std::vector<Step> steps;  ///< in program order among equal depths
+  std::optional<Epilogue> epilogue;
   std::string chip, unit;
   double frequency_ghz = 0;
 };

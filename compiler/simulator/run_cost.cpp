@@ -41,6 +41,10 @@ void RunCost::occupy(int64_t bytes) {
   if (target_.memory_size() > 0) level(target_.memory(target_.memory_size() - 1).name()).set_peak_bytes(bytes);
 }
 
+void RunCost::keep(const std::string& cache, int64_t bytes) {
+  if (!cache.empty()) level(cache).set_peak_bytes(std::max(level(cache).peak_bytes(), bytes));
+}
+
 void RunCost::add(const std::string& nest, const Program& program, const Timeline& timeline) {
   v1::SimulatedRun::Step* step = run_.add_steps();
   step->set_name(nest);
@@ -69,6 +73,17 @@ void RunCost::add(const std::string& nest, const Program& program, const Timelin
   used.operations += operations;
   // The share that the timeline states is that of the unit's highest rate.
   if (timeline.utilization > 0) used.peak = std::max(used.peak, operations / timeline.utilization / timeline.cycles);
+  if (program.epilogue) addVector(program.epilogue->unit, timeline.vector_cycles, timeline.vector_operations);
+}
+
+void RunCost::addVector(const std::string& unit, double cycles, double operations) {
+  Used& used = units_[unit];
+  used.busy_cycles += cycles;
+  used.operations += operations;
+  for (const VectorUnit& each : elementUnitsOf(target_)) {
+    if (each.unit->name() != unit) continue;
+    used.peak = std::max(used.peak, static_cast<double>(each.instances) * std::max(1, each.unit->lanes()));
+  }
 }
 
 void RunCost::add(const std::string& nest, const std::string& unit, const VectorCost& cost) {
@@ -87,11 +102,7 @@ void RunCost::add(const std::string& nest, const std::string& unit, const Vector
   }
   if (cost.levels.size() > 1)
     step->set_outermost_bytes(cost.levels.back().read_bytes + cost.levels.back().written_bytes);
-  Used& used = units_[unit];
-  used.busy_cycles += cost.unit_cycles;
-  used.operations += cost.operations;
-  for (const VectorUnit& each : elementUnitsOf(target_))
-    if (each.unit->name() == unit) used.peak = static_cast<double>(each.instances) * std::max(1, each.unit->lanes());
+  addVector(unit, cost.unit_cycles, cost.operations);
 }
 
 void RunCost::addNothing(const std::string& nest) {

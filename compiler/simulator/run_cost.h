@@ -21,6 +21,8 @@ class RunCost {
 
   /// Bytes of all buffers, in the outermost memory.
   void occupy(int64_t bytes);
+  /// Largest number of bytes that a cache keeps between nests; no name: there is none.
+  void keep(const std::string& cache, int64_t bytes);
   void add(const std::string& nest, const Program& program, const Timeline& timeline);
   void add(const std::string& nest, const std::string& unit, const VectorCost& cost);
   void addNothing(const std::string& nest);
@@ -31,6 +33,7 @@ class RunCost {
     double busy_cycles = 0, operations = 0;
     double peak = 0;  ///< operations per cycle of all instances
   };
+  void addVector(const std::string& unit, double cycles, double operations);
   v1::SimulatedRun::Level& level(const std::string& name);
 
   const v1::Target& target_;

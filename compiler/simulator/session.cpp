@@ -277,27 +277,42 @@ void SimulatedSession::cropOutputs(std::vector<std::string>& outputs) {
   }
 }
 
-absl::StatusOr<KernelCost> SimulatedSession::costOf(const v1::Step& step) {
-  absl::StatusOr<KernelCost> cost = kernels_.at(step.workload())->cost();
-  if (cost.ok()) return cost;
-  return absl::Status(cost.status().code(), absl::StrCat("step '", step.name(), "': ", cost.status().message()));
+absl::StatusOr<std::vector<KernelCost>> SimulatedSession::costs() {
+  const v1::Target& target = artifact_.plan().target();
+  std::vector<KernelCost> costs;
+  SharedCache cache(target);
+  for (int s = 0; s < plan_.steps_size(); ++s) {
+    const v1::Step& step = plan_.steps(s);
+    LoadedKernel& kernel = *kernels_.at(step.workload());
+    const std::vector<int64_t> tensors(step.operands().begin(), step.operands().end());
+    // What a step of a loop finds differs from one iteration to the next; it counts as nothing.
+    const bool once = runs_[static_cast<size_t>(s)] == 1;
+    if (!once) cache = SharedCache(target);
+    absl::StatusOr<KernelCost> cost = once ? kernel.cost(cache, tensors) : kernel.cost();
+    if (!cost.ok())
+      return absl::Status(cost.status().code(), absl::StrCat("step '", step.name(), "': ", cost.status().message()));
+    costs.push_back(*std::move(cost));
+  }
+  return costs;
 }
 
 absl::StatusOr<v1::SimulatedRun> SimulatedSession::cost() {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<KernelCost> all, costs());
   PlanCost total(artifact_.plan().target());
   for (int s = 0; s < plan_.steps_size(); ++s) {
     const v1::Step& step = plan_.steps(s);
-    TESSERA_ASSIGN_OR_RETURN(const KernelCost cost, costOf(step));
-    total.add(step.name(), artifact_.program().kernels(step.workload()).symbol(), cost, runs_[static_cast<size_t>(s)]);
+    total.add(step.name(), artifact_.program().kernels(step.workload()).symbol(), all[static_cast<size_t>(s)],
+              runs_[static_cast<size_t>(s)]);
   }
   return std::move(total).take();
 }
 
 absl::StatusOr<std::vector<RunEvent>> SimulatedSession::events() {
+  TESSERA_ASSIGN_OR_RETURN(const std::vector<KernelCost> costs, this->costs());
   std::vector<RunEvent> all;
   double start = 0;
   for (int s = 0; s < plan_.steps_size(); ++s) {
-    TESSERA_ASSIGN_OR_RETURN(const KernelCost cost, costOf(plan_.steps(s)));
+    const KernelCost& cost = costs[static_cast<size_t>(s)];
     for (RunEvent& event : eventsOf(plan_.steps(s).name(), cost, runs_[static_cast<size_t>(s)], start))
       all.push_back(std::move(event));
     start += cost.cycles() * static_cast<double>(runs_[static_cast<size_t>(s)]);

@@ -83,7 +83,8 @@ class SimulatedSession {
   absl::Status runStep(size_t index);
   absl::Status checkFaults() const;
   void cropOutputs(std::vector<std::string>& outputs);
-  absl::StatusOr<KernelCost> costOf(const v1::Step& step);
+  /// Per step, in order; each finds in the chip's shared cache what the earlier ones left.
+  absl::StatusOr<std::vector<KernelCost>> costs();
   uint8_t* addressOf(int32_t buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
 
   const SimulatedArtifact& artifact_;

@@ -326,6 +326,7 @@ absl::StatusOr<CheckedKernel> checkKernel(const v1::SpatialKernel& kernel) {
                                                    kernel.operands(), " operands and ", kernel.results(), " results"));
   }
   CheckedKernel checked;
+  checked.operands = kernel.operands();
   for (int b = 0; b < kernel.buffers_size(); ++b) {
     const v1::SpatialKernel::Buffer& buffer = kernel.buffers(b);
     if (!isKnown(buffer.dtype())) return absl::InvalidArgumentError(absl::StrCat("buffer ", b, " has no element type"));

@@ -54,6 +54,7 @@ struct SpatialNest {
 };
 
 struct CheckedKernel {
+  int operands = 0;                 ///< number of leading buffers that are operands
   std::vector<int64_t> elements;    ///< of each buffer
   std::vector<v1::DataType> types;  ///< of each buffer
   std::vector<SpatialNest> nests;

@@ -142,7 +142,7 @@ absl::Status sameTree(const v1::Tile& found, const v1::Tile& expected, const std
   return absl::OkStatus();
 }
 
-v1::Tile treeOf(const Program& program, int nest) {
+v1::Tile treeOf(const Program& program, int nest, int follower) {
   const intrinsic::Choice& choice = program.choice;
   v1::Tile tree;
   v1::Tile* tile = nullptr;
@@ -155,8 +155,18 @@ v1::Tile treeOf(const Program& program, int nest) {
   auto level = static_cast<int>(choice.tiling.size()) - 1;
   const auto nameOf = [&](int at) { return program.levels[static_cast<size_t>(at)]; };
   open(nameOf(level));
+  // The tile within which results leave, once they are complete.
+  const auto epilogue = std::ranges::find(program.steps, Step::kVector, &Step::kind);
+  v1::Tile* joined = nullptr;
+  const auto joinAt = [&](size_t depth) {
+    if (epilogue == program.steps.end() || epilogue->depth != static_cast<int>(depth)) return false;
+    joined = tile;
+    return true;
+  };
   for (size_t l = 0; l < program.loops.size(); ++l) {
     const ProgramLoop& loop = program.loops[l];
+    const bool joins = joinAt(l);
+    if (joins && level == loop.level) open(nameOf(level));
     while (level > loop.level) open(nameOf(--level));
     if (level < loop.level) {
       level = loop.level;
@@ -167,6 +177,7 @@ v1::Tile treeOf(const Program& program, int nest) {
     written->set_step(loop.step);
     if (static_cast<int>(l) < program.shared) written->set_unit(program.unit);
   }
+  joinAt(program.loops.size());
   while (level > 0) open(nameOf(--level));
   for (size_t d = 0; d < program.dimensions.size(); ++d) {
     if (choice.tiling[0][d] == 1) continue;
@@ -185,7 +196,23 @@ v1::Tile treeOf(const Program& program, int nest) {
     match->set_iteration(program.instruction.loops[static_cast<size_t>(choice.matching.iteration[l])].name);
   }
   for (const int source : choice.matching.source) kernel->add_sources(source - 1);
+  if (joined != nullptr) {
+    joined->set_join(v1::Tile::SHAR);
+    *joined->add_children() =
+        vectorLeaf(program.epilogue->level, program.epilogue->unit, program.epilogue->lanes, follower);
+  }
   return tree;
+}
+
+v1::Tile vectorLeaf(const std::string& level, const std::string& unit, int lanes, int nest) {
+  v1::Tile leaf;
+  leaf.set_level(level);
+  v1::Kernel& kernel = *leaf.mutable_kernel();
+  kernel.set_variant(std::string(words::kVector));
+  kernel.set_nest(nest);
+  kernel.set_instruction(unit);
+  kernel.set_lanes(lanes);
+  return leaf;
 }
 
 v1::Tile initialTree(int nest) {
@@ -197,9 +224,14 @@ v1::Tile initialTree(int nest) {
 
 const v1::Kernel& leafKernel(const v1::Tile& tree) { return leafOf(tree).kernel(); }
 
-absl::StatusOr<Program> programOf(const v1::Tile& tree, const ProductNest& product, int nest,
-                                  const v1::Target& target) {
-  const std::string path = absl::StrCat(nest);
+FollowerLeaf followerLeaf(const v1::Tile& tree, std::string path) {
+  for (const v1::Tile* tile = &tree; tile->children_size() > 0; tile = &tile->children(0), path = childPath(path, 0))
+    if (tile->children_size() > 1) return {&tile->children(1), childPath(path, 1)};
+  return {};
+}
+
+absl::StatusOr<Program> programOf(const v1::Tile& tree, const ProductNest& product, int nest, const std::string& path,
+                                  const std::optional<Epilogue>& epilogue, int follower, const v1::Target& target) {
   const v1::Kernel& kernel = leafOf(tree).kernel();
   std::optional<v1::Intrinsic> intrinsic = instructionNamed(kernel.instruction(), target);
   if (!intrinsic) {
@@ -229,9 +261,9 @@ absl::StatusOr<Program> programOf(const v1::Tile& tree, const ProductNest& produ
   for (const bool innermost : {false, true}) {
     absl::StatusOr<Program> program =
         lower(choice, target, {.reductions_innermost = innermost, .overlap = false, .exact = true},
-              {.views = product.views, .stored = product.stored});
+              {.views = product.views, .stored = product.stored, .epilogue = epilogue});
     if (!program.ok()) return unusable(path, program.status());
-    absl::Status same = sameTree(tree, treeOf(*program, nest), path);
+    absl::Status same = sameTree(tree, treeOf(*program, nest, follower), path);
     if (same.ok()) return program;
     if (refused.ok()) refused = std::move(same);
   }

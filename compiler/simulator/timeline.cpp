@@ -4,11 +4,13 @@
 #include <cmath>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/intrinsic/boxes.h"
+#include "compiler/simulator/epilogue_blocks.h"
 #include "compiler/simulator/walk.h"
 #include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
@@ -162,14 +164,20 @@ class Elements {
 
 class UnitTime : public Machine {
  public:
-  UnitTime(const Program& program, std::vector<Elements>& elements, bool once, Timeline& total)
+  UnitTime(const Program& program, std::vector<Elements>& elements, EpilogueElements* other, bool once,
+           const WarmTensors& warm, Timeline& total)
       : program_(program),
         once_(once),
+        warm_(warm),
         elements_(elements),
+        other_(other),
         total_(total),
         lanes_(program.memories.size() + program.caches.size()),
         buffers_(program.buffers.size()) {
-    for (const Memory& cache : program.caches) caches_.emplace_back(cache.capacity);
+    for (const Memory& cache : program.caches) {
+      caches_.emplace_back(cache.capacity);
+      if (cache.name == warm.level) shared_ = static_cast<int>(program.memories.size() + caches_.size()) - 1;
+    }
     const v1::Intrinsic& intrinsic = program.choice.intrinsic;
     latency_ = intrinsic.latency_cycles();
     interval_ = intrinsic.cycles_per_issue() > 0 ? intrinsic.cycles_per_issue() : latency_;
@@ -197,9 +205,10 @@ class UnitTime : public Machine {
   absl::Status copy(const Step& step, const Place& place, const Piece& piece) override {
     const Buffer &from = program_.buffers[step.from], &to = program_.buffers[step.to];
     const int64_t blocks = blocksAt(program_, step.operand, place);
-    const int64_t whole = piece.count * blockBytes(step.operand);
-    int64_t read = whole, written = whole;
-    if (from.tensor || to.tensor) {
+    int64_t read = piece.count * bytesOfBlock(from), written = piece.count * bytesOfBlock(to);
+    if (step.access > 0) {
+      read = other_->elementsIn(place, piece, static_cast<size_t>(step.access)) * elementBytes(from.dtype);
+    } else if (from.tensor || to.tensor) {
       // Padding does not exist in the tensor; each piece counts its share.
       auto elements = static_cast<double>(elements_[step.operand].in(place));
       if (from.tensor && once_) elements = std::min(elements, elements_[step.operand].differentIn(place));
@@ -210,13 +219,21 @@ class UnitTime : public Machine {
         from.tensor ? 0 : std::max(current(buffers_[step.from]).ready, current(buffers_[step.from]).summed);
     Copy unknown;
     Copy& target = to.tensor ? unknown : next(buffers_[step.to]);
-    const int source = from.tensor ? sourceOf(step, place, read) : from.memory;
+    const int source = from.tensor ? sourceOf(step, place, piece, read) : from.memory;
     Lane &out = lanes_[source].read, &in = lanes_[to.memory].write;
     const double start = std::max({begin, target.free, out.free, in.free});
     const double reading = at(read, sideOf(source).read), writing = at(written, sideOf(to.memory).write);
     out.take(start, reading);
     in.take(start, writing);
-    const double finish = start + std::max(reading, writing);
+    double finish = start + std::max(reading, writing);
+    if (to.tensor && shared_ >= 0) {
+      // What is stored stays in the shared cache, too.
+      Lane& kept = lanes_[shared_].write;
+      const double keeping = at(written, sideOf(shared_).write), begins = std::max(start, kept.free);
+      kept.take(begins, keeping);
+      finish = std::max(finish, begins + keeping);
+      total_.traffic[shared_].written_bytes += written;
+    }
     target.ready = target.free = finish;
     if (!from.tensor) {
       Copy& origin = current(buffers_[step.from]);
@@ -262,12 +279,38 @@ class UnitTime : public Machine {
     return absl::OkStatus();
   }
 
+  absl::Status runVector(const Step& step, const Place& place, const Piece& piece) override {
+    const Epilogue& epilogue = *program_.epilogue;
+    Copy& results = current(buffers_[step.from]);
+    Copy& output = next(buffers_[step.to]);
+    Lane& unit = epilogue.unit == program_.unit ? unit_ : vector_;  // `busy` is that of calls
+    double start = std::max({results.ready, results.summed, output.free, unit.free});
+    for (const int tile : epilogue.tiles)
+      if (tile >= 0 && tile != step.to) start = std::max(start, current(buffers_[tile]).ready);
+    const double points = static_cast<double>(elements_[0].in(place)) * static_cast<double>(piece.count) /
+                          static_cast<double>(blocksAt(program_, 0, place));
+    const double duration =
+        points * epilogue.cycles * static_cast<double>(program_.units) / static_cast<double>(epilogue.instances);
+    unit.free = start + duration;
+    vector_busy_ += duration;
+    output.ready = output.free = unit.free;
+    results.free = std::max(results.free, unit.free);
+    for (const int tile : epilogue.tiles)
+      if (tile >= 0 && tile != step.to) current(buffers_[tile]).free = unit.free;
+    total_.vector_operations += points * epilogue.operations;
+    total_.picojoules += points * epilogue.picojoules;
+    end(unit.free);
+    return absl::OkStatus();
+  }
+
   double end() const { return end_; }
+  double vectorCycles() const { return vector_busy_; }
   double unitCycles() const { return unit_.busy; }
 
   /// The resource with the longest busy time, and that time.
   std::pair<std::string, double> busiest() const {
     std::pair<std::string, double> most{program_.unit, unit_.busy};
+    if (vector_busy_ > most.second) most = {program_.epilogue->unit, vector_busy_};
     for (size_t m = 0; m < lanes_.size(); ++m) {
       const std::string& name = sideOf(static_cast<int>(m)).name;
       if (lanes_[m].read.busy > most.second) most = {absl::StrCat(name, " read"), lanes_[m].read.busy};
@@ -302,20 +345,28 @@ class UnitTime : public Machine {
   }
   static Copy& current(Held& held) { return held.copies[std::max(held.now, 0)]; }
 
+  static int64_t bytesOfBlock(const Buffer& buffer) {
+    return static_cast<int64_t>(buffer.offsets.size()) * elementBytes(buffer.dtype);
+  }
+
   int64_t blockBytes(int operand) const {
     const Buffer& home = program_.buffers[program_.operands[operand]];
     return static_cast<int64_t>(home.offsets.size()) * elementBytes(home.dtype);
   }
 
   /// The level that serves a read of a tensor's tile: the nearest cache that holds it, or its memory.
-  int sourceOf(const Step& step, const Place& place, int64_t bytes) {
+  int sourceOf(const Step& step, const Place& place, const Piece& piece, int64_t bytes) {
     int source = program_.buffers[step.from].memory;
     if (caches_.empty()) return source;
+    if (const auto tensor = static_cast<size_t>(step.from);
+        shared_ >= 0 && tensor < warm_.tensors.size() && warm_.tensors[tensor])
+      source = shared_;
     std::vector<int64_t> tile = {step.from};
     for (int d : program_.walks[step.operand]) {
       tile.push_back(place.first[d]);
       tile.push_back(place.count[d]);
     }
+    if (step.access > 0) tile.insert(tile.end(), {piece.first, piece.count});
     // From the outermost cache inwards: the nearest hit wins, and all caches are updated.
     for (size_t c = caches_.size(); c-- > 0;) {
       if (caches_[c].touch(tile, bytes)) source = static_cast<int>(program_.memories.size() + c);
@@ -327,12 +378,16 @@ class UnitTime : public Machine {
 
   const Program& program_;
   const bool once_;
+  const WarmTensors& warm_;
   std::vector<Elements>& elements_;
+  EpilogueElements* const other_;  // null without an epilogue
   Timeline& total_;
   std::vector<Sides> lanes_;  // memories, then caches
   std::vector<Held> buffers_;
   std::vector<KeptTiles> caches_;
-  Lane unit_;
+  int shared_ = -1;  // position among the lanes of the cache that all units share
+  Lane unit_, vector_;
+  double vector_busy_ = 0;
   double latency_ = 0, interval_ = 0, end_ = 0;
   absl::flat_hash_map<uint64_t, double> parts_;  // the time from which a part of the result can be accumulated again
 };
@@ -355,7 +410,7 @@ double stepsOf(const Program& program) {
   return steps;
 }
 
-absl::StatusOr<Timeline> timelineOf(const Program& program, bool once) {
+absl::StatusOr<Timeline> timelineOf(const Program& program, bool once, const WarmTensors& warm) {
   if (const double steps = stepsOf(program); steps > kMaxSteps) {
     return absl::ResourceExhaustedError(absl::StrCat("the program has ", steps, " copies and groups of calls; at most ",
                                                      kMaxSteps, " are timed: give smaller extents"));
@@ -366,10 +421,12 @@ absl::StatusOr<Timeline> timelineOf(const Program& program, bool once) {
   }
   std::vector<Elements> elements;
   for (size_t operand = 0; operand < program.walks.size(); ++operand) elements.emplace_back(program, operand);
+  std::optional<EpilogueElements> other;
+  if (program.epilogue) other.emplace(program);
   for (int64_t unit = 0; unit < program.units; ++unit) {
     const Share share = shareOf(program, unit);
     if (share.first == share.end) break;
-    UnitTime time(program, elements, once, timeline);
+    UnitTime time(program, elements, other ? &*other : nullptr, once, warm, timeline);
     TESSERA_RETURN_IF_ERROR(walk(program, unit, time));
     // The slowest unit determines the time.
     if (time.end() <= timeline.cycles) continue;
@@ -378,6 +435,7 @@ absl::StatusOr<Timeline> timelineOf(const Program& program, bool once) {
     timeline.busiest = name;
     timeline.busy = busy / timeline.cycles;
     timeline.unit_cycles = time.unitCycles();
+    timeline.vector_cycles = time.vectorCycles();
   }
   double points = 1, call = 1;
   for (const loopnest::Loop& loop : program.choice.software.loops) points *= static_cast<double>(loop.extent);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/simulator/program.h"
+#include "compiler/simulator/shared_cache.h"
 
 namespace tessera::compiler::simulator {
 
@@ -21,9 +22,11 @@ struct Timeline {
   double utilization = 0;
   /// the busiest resource, the unit's multipliers or a memory's port: "array", "HBM read"
   std::string busiest;
-  double busy = 0;         ///< its share of the cycles, on the unit that finishes last
-  double unit_cycles = 0;  ///< cycles in which that unit issues calls
-  double picojoules = 0;   ///< of all traffic and calls; 0 if the chip describes no energy
+  double busy = 0;               ///< its share of the cycles, on the unit that finishes last
+  double unit_cycles = 0;        ///< cycles in which that unit issues calls
+  double vector_cycles = 0;      ///< cycles in which a vector unit computes the epilogue for that unit
+  double vector_operations = 0;  ///< of the epilogue, on all units
+  double picojoules = 0;         ///< of all traffic and calls; 0 if the chip describes no energy
 
   int64_t steps() const { return calls + copies + fills; }
 };
@@ -35,9 +38,12 @@ struct Timeline {
 /// tensor that a cache holds (LRU replacement) arrives at the cache's bandwidth, otherwise at that of the tensors'
 /// memory. Bandwidths are per unit, and shared levels are divided equally. Fails with RESOURCE_EXHAUSTED for programs
 /// with more than kMaxSteps copies and groups of calls.
+/// The epilogue runs on a vector unit, or on the instructions' own unit if it names that one; vector units are divided
+/// evenly among the units.
 /// `once`: a copy reads elements of a tensor that several of its blocks hold once, as a transfer unit does that unfolds
 /// windows; otherwise once for each block.
-absl::StatusOr<Timeline> timelineOf(const Program& program, bool once = false);
+/// `warm`: tensors (in the order of Program::buffers) that a cache holds before; the cache serves all their reads.
+absl::StatusOr<Timeline> timelineOf(const Program& program, bool once = false, const WarmTensors& warm = {});
 
 /// Copies, fills and groups of calls that timelineOf() walks on all units, assuming that no tile is cut.
 double stepsOf(const Program& program);

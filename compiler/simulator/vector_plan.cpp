@@ -82,7 +82,7 @@ class Coster {
     return unit_.levels.size() < 2 || capacity < 0 ? -1 : static_cast<double>(capacity) / 2;
   }
 
-  VectorCost cost(const VectorPlan& plan) const {
+  VectorCost cost(const VectorPlan& plan, const WarmTensors& warm = {}) const {
     const TileLoops loops = tileLoopsOf(plan, nest_, parallel_);
     const size_t last = unit_.levels.size() - 1;
     VectorCost cost;
@@ -109,11 +109,12 @@ class Coster {
       const bool output = a < static_cast<size_t>(nest_.outputs);
       const double once = elementsOf(access, nest_.extents());
       const double moved = copied(access, plan, loops, active);
-      if (!output || nest_.reads(static_cast<int>(a))) in += read(moved, once, access.dtype, part, cost);
-      if (output) out += write(moved, access.dtype, part, cost);
+      if (!output || nest_.reads(static_cast<int>(a)))
+        in += read(moved, once, access.dtype, part, homeOf(a, warm), cost);
+      if (output) out += write(moved, access.dtype, part, levelNamed(warm.level), cost);
     }
     for (const SpatialOperation& operation : nest_.body)
-      if (operation.name == "load") in += read(points, points, operation.dtype, part, cost);
+      if (operation.name == "load") in += read(points, points, operation.dtype, part, last, cost);
     cost.levels.front().peak_bytes = static_cast<int64_t>(tileBytes(plan.tile) * (tiles > 1 ? 2 : 1));
     const double steps = std::max(1.0, std::ceil(tiles * part)), longest = std::max({in, out, cost.unit_cycles});
     // The first tile's input and the last one's output overlap nothing.
@@ -145,29 +146,49 @@ class Coster {
     return std::max(copies, active) * elementsOf(access, plan.tile) * cut;
   }
 
-  /// Cycles of the busiest instance. The nearest level that can hold the operand serves what is read again.
-  double read(double moved, double once, v1::DataType type, double part, VectorCost& cost) const {
+  /// The level that holds an operand when the nest starts.
+  size_t homeOf(size_t access, const WarmTensors& warm) const {
     const size_t last = unit_.levels.size() - 1;
+    if (access >= warm.tensors.size() || !warm.tensors[access]) return last;
+    return levelNamed(warm.level);
+  }
+
+  /// The position of a cache; the last level if it is none of the unit's.
+  size_t levelNamed(const std::string& name) const {
+    const size_t last = unit_.levels.size() - 1;
+    const auto found = std::ranges::find(unit_.levels, name, &UnitLevel::name);
+    const auto level = static_cast<size_t>(found - unit_.levels.begin());
+    return level > 0 && level < last ? level : last;
+  }
+
+  /// Cycles of the busiest instance. The nearest level that can hold the operand serves what is read again.
+  double read(double moved, double once, v1::DataType type, double part, size_t home, VectorCost& cost) const {
     once = std::min(once, moved);
-    size_t source = last;
-    for (size_t l = last; l-- > 1;)
+    size_t source = home;
+    for (size_t l = home; l-- > 1;)
       if (unit_.levels[l].capacity < 0 || byteCount(once, type) <= unit_.levels[l].capacity) source = l;
-    const int64_t all = byteCount(moved, type), first = source == last ? all : byteCount(once, type);
-    cost.levels[last].read_bytes += first;
+    const int64_t all = byteCount(moved, type), first = source == home ? all : byteCount(once, type);
+    cost.levels[home].read_bytes += first;
     cost.levels[source].read_bytes += all - first;
     cost.levels[0].written_bytes += all;
-    const double from = time(static_cast<double>(first), unit_.levels[last].read) +
+    const double from = time(static_cast<double>(first), unit_.levels[home].read) +
                         time(static_cast<double>(all - first), unit_.levels[source].read);
     return part * std::max(from, time(static_cast<double>(all), unit_.levels[0].write));
   }
 
-  double write(double moved, v1::DataType type, double part, VectorCost& cost) const {
+  /// What is stored stays in the shared cache, too.
+  double write(double moved, v1::DataType type, double part, size_t shared, VectorCost& cost) const {
     const size_t last = unit_.levels.size() - 1;
     const int64_t all = byteCount(moved, type);
     cost.levels[0].read_bytes += all;
     cost.levels[last].written_bytes += all;
-    return part * std::max(time(static_cast<double>(all), unit_.levels[0].read),
-                           time(static_cast<double>(all), unit_.levels[last].write));
+    const auto bytes = static_cast<double>(all);
+    double longest = std::max(time(bytes, unit_.levels[0].read), time(bytes, unit_.levels[last].write));
+    if (shared < last) {
+      cost.levels[shared].written_bytes += all;
+      longest = std::max(longest, time(bytes, unit_.levels[shared].write));
+    }
+    return part * longest;
   }
 
   static double time(double bytes, double bandwidth) { return bandwidth > 0 ? bytes / bandwidth : 0; }
@@ -254,7 +275,8 @@ absl::StatusOr<VectorPlan> planVector(const SpatialNest& nest, const v1::Target&
   return best;
 }
 
-absl::StatusOr<VectorCost> costOf(const VectorPlan& plan, const SpatialNest& nest, const v1::Target& target) {
+absl::StatusOr<VectorCost> costOf(const VectorPlan& plan, const SpatialNest& nest, const v1::Target& target,
+                                  const WarmTensors& warm) {
   for (const VectorUnit& unit : elementUnitsOf(target)) {
     if (unit.unit->name() != plan.unit) continue;
     std::string missing;
@@ -266,7 +288,7 @@ absl::StatusOr<VectorCost> costOf(const VectorPlan& plan, const SpatialNest& nes
     const Coster coster(nest, unit, *point);
     const double bytes = coster.tileBytes(plan.tile);
     if (coster.room() >= 0 && bytes > coster.room()) return tooSmall(nest, unit, bytes);
-    return coster.cost(plan);
+    return coster.cost(plan, warm);
   }
   return absl::FailedPreconditionError(
       absl::StrCat(nest.name, ": ", target.name(), " has no vector unit '", plan.unit, "'"));
@@ -287,19 +309,13 @@ v1::Tile treeOf(const VectorPlan& plan, const SpatialNest& nest, int number, con
     if (i < loops.shared) loop->set_unit(plan.unit);
   }
   tree.set_join(v1::Tile::SEQ);
-  v1::Tile* leaf = tree.add_children();
-  leaf->set_level(unit->levels.front().name);
-  leaf->mutable_kernel()->set_variant(std::string(words::kVector));
-  leaf->mutable_kernel()->set_nest(number);
-  leaf->mutable_kernel()->set_instruction(plan.unit);
-  leaf->mutable_kernel()->set_lanes(std::max(1, unit->unit->lanes()));
+  *tree.add_children() = vectorLeaf(unit->levels.front().name, plan.unit, std::max(1, unit->unit->lanes()), number);
   return tree;
 }
 
 absl::StatusOr<VectorPlan> vectorPlanOf(const v1::Tile& tree, const SpatialNest& nest, int number,
-                                        const v1::Target& target) {
+                                        const std::string& path, const v1::Target& target) {
   VectorPlan plan;
-  const std::string path = absl::StrCat(number);
   if (tree.children_size() == 1) plan.unit = tree.children(0).kernel().instruction();
   const std::vector<VectorUnit> units = elementUnitsOf(target);
   if (!std::ranges::any_of(units, [&](const VectorUnit& each) { return each.unit->name() == plan.unit; })) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/simulator/shared_cache.h"
 #include "compiler/simulator/spatial_nest.h"
 #include "compiler/simulator/vector_unit.h"
 #include "tessera/v1/schedule.pb.h"
@@ -38,13 +39,15 @@ absl::StatusOr<VectorPlan> planVector(const SpatialNest& nest, const v1::Target&
 /// Cost of a plan. Copies of the next tile overlap the computation of a tile. A tile of an operand is copied again
 /// whenever a loop around it moves it; a level that caches the operand's whole content serves all copies but the first.
 /// FAILED_PRECONDITION if the tile does not fit.
-absl::StatusOr<VectorCost> costOf(const VectorPlan& plan, const SpatialNest& nest, const v1::Target& target);
+/// `warm`: accesses whose elements a cache holds before; the cache serves all their reads.
+absl::StatusOr<VectorCost> costOf(const VectorPlan& plan, const SpatialNest& nest, const v1::Target& target,
+                                  const WarmTensors& warm = {});
 
 /// The plan as a tile tree: loops over tiles at the outermost level, the leaf at the unit's level.
 v1::Tile treeOf(const VectorPlan& plan, const SpatialNest& nest, int number, const v1::Target& target);
 
-/// The plan of such a tree; INVALID_SCHEDULE with the path of the tile at fault, "3.0".
+/// The plan of such a tree at `path`; INVALID_SCHEDULE with the path of the tile at fault, "3.0".
 absl::StatusOr<VectorPlan> vectorPlanOf(const v1::Tile& tree, const SpatialNest& nest, int number,
-                                        const v1::Target& target);
+                                        const std::string& path, const v1::Target& target);
 
 }  // namespace tessera::compiler::simulator

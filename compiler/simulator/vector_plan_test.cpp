@@ -106,10 +106,10 @@ TEST(VectorPlan, TilesFitAndLeaveWorkForAllUnits) {
     ASSERT_TRUE(cost.ok()) << cost.status();
     EXPECT_LE(cost->levels[0].peak_bytes, 2048);
     const v1::Tile tree = treeOf(*plan, nest, 7, chip());
-    const auto read = vectorPlanOf(tree, nest, 7, chip());
+    const auto read = vectorPlanOf(tree, nest, 7, "7", chip());
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, *plan);
-    EXPECT_FALSE(vectorPlanOf(tree, nest, 6, chip()).ok());
+    EXPECT_FALSE(vectorPlanOf(tree, nest, 6, "6", chip()).ok());
   }
   const absl::Status large = costOf({"lanes", {64, 1000}}, sumOfRows(64, 1000), chip()).status();
   EXPECT_THAT(std::string(large.message()), HasSubstr("far has 2048 bytes for lanes"));

@@ -77,7 +77,9 @@ class Walker {
     }
     for (int64_t first = 0; first < blocks; first += piece) {
       for (const Step* step : after_[depth]) {
-        TESSERA_RETURN_IF_ERROR(machine_.copy(*step, place_, {first, std::min(piece, blocks - first)}));
+        const Piece next{first, std::min(piece, blocks - first)};
+        TESSERA_RETURN_IF_ERROR(step->kind == Step::kVector ? machine_.runVector(*step, place_, next)
+                                                            : machine_.copy(*step, place_, next));
       }
     }
     return absl::OkStatus();
@@ -128,6 +130,9 @@ std::string stepText(const Program& program, const Step& step) {
   switch (step.kind) {
     case Step::kFill:
       return absl::StrCat("fill ", bufferText(program, step.to));
+    case Step::kVector:
+      return absl::StrCat(program.epilogue->unit, " runs ", program.epilogue->nest.name, " on ",
+                          bufferText(program, step.from), " -> ", bufferText(program, step.to));
     case Step::kCopy:
       return absl::StrCat("copy ", bufferText(program, step.from), " -> ", bufferText(program, step.to));
     default:

@@ -25,6 +25,8 @@ class Machine {
   virtual absl::Status fill(const Step& step, const Place& place) = 0;
   virtual absl::Status copy(const Step& step, const Place& place, const Piece& piece) = 0;
   virtual absl::Status call(const Step& step, const Place& place) = 0;
+  /// Runs the epilogue on a piece of the results.
+  virtual absl::Status runVector(const Step& step, const Place& place, const Piece& piece) = 0;
 };
 
 /// Total number of trips of the shared loops.
