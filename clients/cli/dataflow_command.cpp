@@ -3,12 +3,15 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/command.h"
+#include "clients/cli/dataflow_breakdown.h"
 #include "clients/cli/dataflow_search.h"
+#include "clients/cli/dataflow_sweep.h"
 #include "clients/cli/exit_code.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
@@ -24,9 +27,10 @@ namespace {
 using compiler::cost::DataflowCost;
 
 struct DataflowFlags {
-  std::string chip, problem, tree;
+  std::string chip, tree, sweep, sweep_out;
+  std::vector<std::string> problems;
   double operation_pj = 0;
-  bool simulates = false;
+  DataflowOutput output;
   DataflowSearchFlags search;
 };
 
@@ -61,13 +65,14 @@ std::string levelJson(const compiler::cost::LevelCost& level) {
                          }));
 }
 
-std::string costJson(const std::string& chip, const DataflowCost& cost) {
+std::string costJson(const std::string& chip, const DataflowCost& cost, const compiler::cost::Machine& machine) {
   return absl::StrFormat(
-      R"({"chip":%s,"cycles":%s,"compute_cycles":%s,"energy_pj":%s,"operations":%s,"units":%d,"levels":[%s],"violations":[%s]})",
+      R"({"chip":%s,"cycles":%s,"compute_cycles":%s,"energy_pj":%s,"operations":%s,"units":%d,"levels":[%s],%s,"violations":[%s]})",
       jsonString(chip), figureText(cost.cycles), figureText(cost.compute_cycles), figureText(cost.energy_pj),
       figureText(cost.operations), cost.units,
       absl::StrJoin(cost.levels, ",",
                     [](std::string* out, const compiler::cost::LevelCost& level) { *out += levelJson(level); }),
+      breakdownJson(breakdownOf(cost, machine)),
       absl::StrJoin(cost.violations, ",", [](std::string* out, const std::string& text) { *out += jsonString(text); }));
 }
 
@@ -87,24 +92,63 @@ void showCost(const DataflowCost& cost) {
   for (const std::string& violation : cost.violations) std::cout << "exceeded: " << violation << "\n";
 }
 
+/// Flags that exclude each other.
+absl::Status checkFlags(const DataflowFlags& flags) {
+  if (flags.sweep.empty()) {
+    if (flags.problems.size() > 1)
+      return absl::InvalidArgumentError("--problem is given more than once; several problems need --sweep");
+    if (!flags.sweep_out.empty()) return absl::InvalidArgumentError("--sweep-out needs --sweep");
+  } else {
+    const auto refused = [](const char* flag, const char* remedy) {
+      return absl::InvalidArgumentError(absl::StrCat(flag, " does not go with --sweep; ", remedy));
+    };
+    if (flags.output.simulates) return refused("--simulate", "use --tree with a chip file of each variant");
+    if (flags.output.breaks_down) return refused("--breakdown", "use --tree with a chip file of each variant");
+    if (!flags.search.front.empty()) return refused("--front", "use --search with a chip file of each variant");
+    if (!flags.search.tree_out.empty()) return refused("--tree-out", "--json prints the tree of each variant");
+  }
+  if (flags.search.isUsed() && !flags.tree.empty())
+    return absl::InvalidArgumentError("--tree does not go with --search or --baseline, which find a tree");
+  if (!flags.search.isUsed() && flags.tree.empty())
+    return absl::InvalidArgumentError("--tree is missing; --search and --baseline find a tree");
+  return absl::OkStatus();
+}
+
 absl::Status priceTree(const CommandLine& line, const DataflowFlags& flags) {
-  TESSERA_ASSIGN_OR_RETURN(const v1::Target target, describedTarget(line, flags.chip));
-  TESSERA_ASSIGN_OR_RETURN(const std::string problem, readProblemText("--problem", flags.problem));
-  TESSERA_ASSIGN_OR_RETURN(const auto program, compiler::expression::parse(problem));
-  TESSERA_ASSIGN_OR_RETURN(const compiler::loopnest::Nest nest,
-                           nestOf(program, std::filesystem::path(flags.problem).stem().string()));
+  TESSERA_RETURN_IF_ERROR(checkFlags(flags));
+  TESSERA_ASSIGN_OR_RETURN(v1::Target target, describedTarget(line, flags.chip));
+  std::vector<compiler::loopnest::Nest> problems;
+  for (const std::string& path : flags.problems) {
+    TESSERA_ASSIGN_OR_RETURN(const std::string problem, readProblemText("--problem", path));
+    TESSERA_ASSIGN_OR_RETURN(const auto program, compiler::expression::parse(problem));
+    TESSERA_ASSIGN_OR_RETURN(compiler::loopnest::Nest nest,
+                             nestOf(program, std::filesystem::path(path).stem().string()));
+    problems.push_back(std::move(nest));
+  }
+  std::optional<v1::Schedule> tree;
+  if (!flags.tree.empty()) {
+    TESSERA_ASSIGN_OR_RETURN(const std::string text, readProblemText("--tree", flags.tree));
+    TESSERA_ASSIGN_OR_RETURN(tree, compiler::parseSchedule(text));
+  }
+  if (!flags.sweep.empty())
+    return sweepDataflow(line, {.text = flags.sweep,
+                                .picture = flags.sweep_out,
+                                .chip = std::move(target),
+                                .problems = std::move(problems),
+                                .tree = std::move(tree),
+                                .search = flags.search,
+                                .operation_pj = flags.operation_pj});
+  const compiler::loopnest::Nest& nest = problems.front();
   compiler::cost::Machine machine = compiler::cost::machineOf(target);
   machine.energy_pj_per_operation = flags.operation_pj;
-  if (flags.search.isUsed()) return searchDataflow(line, flags.search, target.name(), nest, std::move(machine));
-  if (flags.tree.empty()) return absl::InvalidArgumentError("--tree is missing; --search and --baseline find a tree");
-  TESSERA_ASSIGN_OR_RETURN(const std::string tree, readProblemText("--tree", flags.tree));
-  TESSERA_ASSIGN_OR_RETURN(const v1::Schedule schedule, compiler::parseSchedule(tree));
-  TESSERA_ASSIGN_OR_RETURN(const DataflowCost cost, flags.simulates ? simulateDataflow(nest, schedule, machine)
-                                                                    : analyzeDataflow(nest, schedule, machine));
+  if (!tree) return searchDataflow(line, flags.search, target.name(), nest, std::move(machine), flags.output);
+  TESSERA_ASSIGN_OR_RETURN(const DataflowCost cost, flags.output.simulates ? simulateDataflow(nest, *tree, machine)
+                                                                           : analyzeDataflow(nest, *tree, machine));
   if (line.json) {
-    std::cout << costJson(target.name(), cost) << "\n";
+    std::cout << costJson(target.name(), cost, machine) << "\n";
   } else {
     showCost(cost);
+    if (flags.output.breaks_down) std::cout << breakdownTable(breakdownOf(cost, machine));
   }
   return absl::OkStatus();
 }
@@ -115,14 +159,22 @@ void addDataflowCommand(CommandLine& line) {
   CLI::App* command = line.add("dataflow", "Price a tile tree of several operators on a described chip");
   auto flags = std::make_shared<DataflowFlags>();
   command->add_option("--chip", flags->chip, "built-in target, or a file with a target description")->required();
-  command->add_option("--problem", flags->problem, "file with tensor expressions (.te); each statement is a nest")
+  command
+      ->add_option("--problem", flags->problems,
+                   "file with tensor expressions (.te); each statement is a nest; may be repeated with --sweep")
       ->required();
   command->add_option("--tree", flags->tree, "file with the tile tree");
   command->add_option("--operation-energy", flags->operation_pj, "energy of one operation in pJ")
       ->check(nonNegative())
       ->capture_default_str();
-  command->add_flag("--simulate", flags->simulates,
+  command->add_flag("--simulate", flags->output.simulates,
                     "execute the tree step by step instead of analysing it; for small problems");
+  command->add_flag("--breakdown", flags->output.breaks_down,
+                    "also print the energy of each level and how long its ports are busy; part of --json");
+  command->add_option(
+      "--sweep", flags->sweep,
+      "price variants of the chip: \"L1.capacity=1M..16M, core.count=1,2,4\"; A..B doubles, A..B+STEP adds");
+  command->add_option("--sweep-out", flags->sweep_out, "draw the sweep (SVG)");
   flags->search.addTo(command);
   command->footer(
       "Prints cycles, energy, and for each memory level and tensor the words read, filled, updated and drained, the\n"

@@ -5,16 +5,20 @@
 #include <chrono>
 #include <iostream>
 #include <map>
+#include <optional>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "clients/cli/dataflow_breakdown.h"
 #include "clients/cli/drawing/chart.h"
 #include "clients/cli/interrupt.h"
 #include "clients/cli/output.h"
 #include "clients/cli/progress.h"
+#include "compiler/cost/simulate/simulate.h"
 #include "compiler/dataflow_search/baselines.h"
 #include "compiler/dataflow_search/evolution.h"
 #include "compiler/dataflow_search/search.h"
@@ -62,13 +66,6 @@ absl::Status applyBudgets(const std::vector<std::string>& budgets, Machine& mach
   return absl::OkStatus();
 }
 
-/// The tree without the width of vectors, which dataflows do not have.
-std::string treeText(const Found& found) {
-  std::string text = compiler::printSchedule(found.tree);
-  if (text.starts_with("vectors 0\n")) text.erase(0, text.find('\n') + 1);
-  return text;
-}
-
 std::string foundJson(const Found& found) {
   const auto value = compiler::dataflow_search::valueOf(found.cost);
   return absl::StrFormat(R"("cycles":%s,"energy_pj":%s,"bytes":%s,"violations":[%s],"tree":%s)",
@@ -79,10 +76,20 @@ std::string foundJson(const Found& found) {
 }
 
 std::string answerJson(const std::string& chip, const DataflowSearchFlags& flags, const Nest& nest,
-                       const Machine& machine, const SearchAnswer& answer) {
+                       const Machine& machine, const SearchAnswer& answer,
+                       const std::optional<absl::StatusOr<compiler::cost::DataflowCost>>& simulated) {
   std::string text = absl::StrFormat(R"({"chip":%s,"objective":%s)", jsonString(chip), jsonString(flags.objective));
   if (!flags.baseline.empty()) absl::StrAppend(&text, ",\"baseline\":", jsonString(flags.baseline));
-  if (answer.best) absl::StrAppend(&text, ",\"score\":", numberText(answer.best->score), ",", foundJson(*answer.best));
+  if (answer.best) {
+    absl::StrAppend(&text, ",\"score\":", numberText(answer.best->score), ",", foundJson(*answer.best), ",",
+                    breakdownJson(breakdownOf(answer.best->cost, machine)));
+  }
+  if (simulated && simulated->ok()) {
+    absl::StrAppend(&text, ",\"simulated\":{\"cycles\":", numberText((*simulated)->cycles),
+                    ",\"energy_pj\":", numberText((*simulated)->energy_pj), "}");
+  } else if (simulated) {
+    absl::StrAppend(&text, ",\"simulated\":{\"error\":", jsonString(std::string(simulated->status().message())), "}");
+  }
   absl::StrAppendFormat(
       &text,
       R"(,"complete":%s,"gap_in_space":%s,"space_bound":%s,"gap_to_bound":%s,"bound":{"score":%s,"cycles":%s,"energy_pj":%s,"bytes":%s,"limit":%s})",
@@ -147,7 +154,7 @@ absl::StatusOr<SearchAnswer> evolved(const Nest& nest, const Machine& machine, u
   evolution.objective = options.objective;
   evolution.seed = seed;
   evolution.stopped = options.stopped;
-  evolution.better = [&](const Found& found) { options.better(found, 0); };
+  if (options.better) evolution.better = [&](const Found& found) { options.better(found, 0); };
   SearchAnswer answer;
   TESSERA_ASSIGN_OR_RETURN(answer.bound, lowerBound(nest, machine, options.objective));
   TESSERA_ASSIGN_OR_RETURN(auto found, searchByEvolution(nest, machine, evolution));
@@ -157,31 +164,38 @@ absl::StatusOr<SearchAnswer> evolved(const Nest& nest, const Machine& machine, u
   return answer;
 }
 
-absl::StatusOr<SearchAnswer> search(const CommandLine& line, const DataflowSearchFlags& flags, const Nest& nest,
-                                    const Machine& machine) {
+}  // namespace
+
+Objective objectiveOf(const DataflowSearchFlags& flags) { return objectives().at(flags.objective); }
+
+std::string treeText(const Found& found) {
+  std::string text = compiler::printSchedule(found.tree);
+  if (text.starts_with("vectors 0\n")) text.erase(0, text.find('\n') + 1);
+  return text;
+}
+
+absl::StatusOr<Machine> searchedMachine(const DataflowSearchFlags& flags, Machine machine) {
+  machine = compiler::dataflow_search::withoutFinerUnits(std::move(machine));
+  TESSERA_RETURN_IF_ERROR(applyBudgets(flags.budgets, machine));
+  TESSERA_RETURN_IF_ERROR(parseDuration(flags.time).status());
+  return machine;
+}
+
+absl::StatusOr<SearchAnswer> findDataflow(const DataflowSearchFlags& flags, const Nest& nest, const Machine& machine,
+                                          const SearchControl& control) {
   TESSERA_ASSIGN_OR_RETURN(const int64_t microseconds, parseDuration(flags.time));
   compiler::dataflow_search::Options options;
-  options.objective = objectives().at(flags.objective);
+  options.objective = objectiveOf(flags);
+  options.threads = control.threads;
+  options.seed = flags.seed;
   options.front = !flags.front.empty();
+  options.better = control.better;
   if (!flags.baseline.empty()) {
     TESSERA_ASSIGN_OR_RETURN(options.restriction, compiler::dataflow_search::restrictionOf(flags.baseline, nest));
   }
   const auto begin = std::chrono::steady_clock::now();
   auto end = begin + std::chrono::microseconds(microseconds);
-  std::atomic<bool> interrupted = false;
-  InterruptWatch interrupts;
-  interrupts.jobMayExist();
-  interrupts.setCancelAction([&] { interrupted = true; });
-  options.stopped = [&] { return interrupted || std::chrono::steady_clock::now() > end; };
-  ProgressView progress(line.quiet);
-  options.better = [&](const Found& found, double at_least) {
-    v1::JobEvent event;
-    event.mutable_progress()->set_phase("search");
-    std::string text = absl::StrCat(flags.objective, " ", numberText(found.score));
-    if (at_least > 0) absl::StrAppend(&text, ", at least ", numberText(at_least));
-    event.mutable_progress()->set_detail(text);
-    progress.event(event);
-  };
+  options.stopped = [&] { return control.interrupted() || std::chrono::steady_clock::now() > end; };
   if (flags.method == "evolution") return evolved(nest, machine, flags.seed, options);
   TESSERA_ASSIGN_OR_RETURN(SearchAnswer answer, searchExact(nest, machine, options));
   if (answer.best || !answer.complete || flags.baseline.empty()) return answer;
@@ -191,7 +205,11 @@ absl::StatusOr<SearchAnswer> search(const CommandLine& line, const DataflowSearc
   return searchExact(nest, machine, options);
 }
 
-}  // namespace
+absl::Status noTreeError(const SearchAnswer& answer) {
+  return absl::FailedPreconditionError(
+      answer.complete ? "no tree of the space fits the chip; --budget or a chip with a larger memory changes that"
+                      : "the search ended before it found a tree that fits the chip; a longer --time may help");
+}
 
 void DataflowSearchFlags::addTo(CLI::App* command) {
   std::vector<std::string> names, accepted;
@@ -214,19 +232,38 @@ void DataflowSearchFlags::addTo(CLI::App* command) {
 }
 
 absl::Status searchDataflow(const CommandLine& line, const DataflowSearchFlags& flags, const std::string& chip,
-                            const Nest& nest, Machine machine) {
-  machine = compiler::dataflow_search::withoutFinerUnits(std::move(machine));
-  TESSERA_RETURN_IF_ERROR(applyBudgets(flags.budgets, machine));
-  TESSERA_ASSIGN_OR_RETURN(const SearchAnswer answer, search(line, flags, nest, machine));
-  if (!answer.best) {
-    return absl::FailedPreconditionError(
-        answer.complete ? "no tree of the space fits the chip; --budget or a chip with a larger memory changes that"
-                        : "the search ended before it found a tree that fits the chip; a longer --time may help");
-  }
+                            const Nest& nest, Machine machine, const DataflowOutput& output) {
+  TESSERA_ASSIGN_OR_RETURN(machine, searchedMachine(flags, std::move(machine)));
+  std::atomic<bool> interrupted = false;
+  InterruptWatch interrupts;
+  interrupts.jobMayExist();
+  interrupts.setCancelAction([&] { interrupted = true; });
+  ProgressView progress(line.quiet);
+  const SearchControl control{.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency())),
+                              .interrupted = [&] { return interrupted.load(); },
+                              .better =
+                                  [&](const Found& found, double at_least) {
+                                    v1::JobEvent event;
+                                    event.mutable_progress()->set_phase("search");
+                                    std::string text = absl::StrCat(flags.objective, " ", numberText(found.score));
+                                    if (at_least > 0) absl::StrAppend(&text, ", at least ", numberText(at_least));
+                                    event.mutable_progress()->set_detail(text);
+                                    progress.event(event);
+                                  }};
+  TESSERA_ASSIGN_OR_RETURN(const SearchAnswer answer, findDataflow(flags, nest, machine, control));
+  if (!answer.best) return noTreeError(answer);
+  // A tree that is too large to be simulated is an answer all the same.
+  std::optional<absl::StatusOr<compiler::cost::DataflowCost>> simulated;
+  if (output.simulates) simulated = simulateDataflow(nest, answer.best->tree, machine);
   if (line.json) {
-    std::cout << answerJson(chip, flags, nest, machine, answer) << "\n";
+    std::cout << answerJson(chip, flags, nest, machine, answer, simulated) << "\n";
   } else {
     showAnswer(flags, nest, machine, answer);
+    if (output.breaks_down) std::cout << breakdownTable(breakdownOf(answer.best->cost, machine));
+    if (simulated)
+      std::cout << (simulated->ok() ? absl::StrFormat("simulated: %s cycles, %s pJ\n", numberText((*simulated)->cycles),
+                                                      numberText((*simulated)->energy_pj))
+                                    : absl::StrCat("not simulated: ", simulated->status().message(), "\n"));
   }
   if (!flags.tree_out.empty()) TESSERA_RETURN_IF_ERROR(writeText(flags.tree_out, treeText(*answer.best)));
   if (!flags.front.empty())

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/cost/breakdown.h"
 #include "compiler/schedule/text.h"
 
 namespace tessera::compiler::cost {
@@ -57,6 +58,28 @@ TEST(Dataflow, Figure35OfTheThesisMoves168Elements) {
   EXPECT_EQ(traffic(*cost, "L1", "C").drain, 36);
   EXPECT_EQ(traffic(*cost, "L1", "C").fill, 0);
   EXPECT_EQ(cost->units, 16);
+}
+
+TEST(Dataflow, NoRunIsShorterThanItsBusiestPortWorks) {
+  // L1 receives X and Y from the DRAM and H from L0, one after another through one port.
+  Machine chip = machine();
+  chip.memories[0].write_energy_pj_per_byte = 3;
+  chip.memories[1].write_bytes_per_cycle = 0.5;
+  chip.memories[1].energy_pj_per_byte = 2;
+  chip.energy_pj_per_operation = 5;
+  const auto problem = nest("G[m, n] = tanh(X[m, n]); H[m, n] = G[m, n] + Y[m, n]", {4, 3});
+  const auto cost = price(
+      problem, "DRAM [m:Tp/1]\n  L1 [] Seq\n    L0 [n:Tp/1] compute nest 0\n    L0 [n:Tp/1] compute nest 1\n", chip);
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  const Breakdown parts = breakdownOf(*cost, chip);
+  const double bytes = 3 * 12 * traffic(*cost, "L1", "H").word_bytes;
+  EXPECT_EQ(parts.levels[1].write_cycles, bytes / 0.5);
+  EXPECT_GE(cost->cycles, parts.levels[1].write_cycles);
+  double energy = parts.operations_pj;
+  for (const LevelBreakdown& level : parts.levels) energy += level.energy_pj;
+  EXPECT_EQ(energy, cost->energy_pj);
+  EXPECT_GT(parts.levels[0].energy_pj, 0);
+  EXPECT_EQ(parts.operations_pj, 5 * cost->operations);
 }
 
 TEST(Dataflow, PartialSumsReturnToBeContinued) {

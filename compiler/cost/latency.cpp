@@ -46,8 +46,9 @@ class Model {
   }
 
   double cycles() {
-    return startup(0, kFirst, kEveryTensor) + step(0, kFirst, Begin::kLoaded).cycles + pipelineFill(0) +
-           tail(0, kEveryTensor);
+    const double steps = startup(0, kFirst, kEveryTensor) + step(0, kFirst, Begin::kLoaded).cycles + pipelineFill(0) +
+                         tail(0, kEveryTensor);
+    return std::max(steps, longest(busy(0)));
   }
 
  private:
@@ -114,6 +115,38 @@ class Model {
     if (later == 0 || boundary.partial_words == 0) return;
     const double returning = moves.distinct * boundary.partial_words / later / times;
     transfer(boundary, returning, returning, true, ports);
+  }
+
+  /// Cycles of all transfers of the run below the tile. No run is shorter than the busiest port works.
+  Ports busy(int tile) const {
+    const BoundNode& here = node(tile);
+    Ports ports = idle();
+    const auto add = [&](const Boundary& boundary, const BoundaryMoves& moves, bool inwards) {
+      LoopMoves all = moves.first;
+      for (const LoopMoves& each : moves.by_loop) {
+        all.distinct += each.distinct;
+        all.words += each.words;
+      }
+      transfer(boundary, all.distinct, all.words, inwards, ports);
+    };
+    for (const Boundary* boundary : boundaries_[static_cast<size_t>(tile)]) {
+      if (boundary->filled) add(*boundary, boundary->fills, true);
+      if (boundary->drained) add(*boundary, boundary->results, false);
+      transfer(*boundary, boundary->partial_words, boundary->partial_words, true, ports);
+    }
+    Ports inside = idle();
+    for (const int child : here.children) {
+      const Ports inner = busy(child);
+      for (size_t p = 0; p < inside.size(); ++p)
+        inside[p] = worksApart(here, p) ? std::max(inside[p], inner[p]) : inside[p] + inner[p];
+    }
+    for (size_t p = 0; p < ports.size(); ++p) ports[p] += inside[p];
+    return ports;
+  }
+
+  /// Whether children of the tile that run at once have the port in instances of their own.
+  static bool worksApart(const BoundNode& tile, size_t port) {
+    return isConcurrent(tile) && static_cast<int>(port / 2) < tile.level;
   }
 
   static bool isFor(const Boundary& boundary, int child) {
@@ -256,8 +289,7 @@ class Model {
       span.cycles = concurrent ? std::max(span.cycles, cycles) : span.cycles + cycles;
       // Children that run at once have instances of their own of the levels inside.
       for (size_t p = 0; p < span.ports.size(); ++p) {
-        const bool apart = concurrent && static_cast<int>(p / 2) < here.level;
-        span.ports[p] = apart ? std::max(span.ports[p], inner.ports[p]) : span.ports[p] + inner.ports[p];
+        span.ports[p] = worksApart(here, p) ? std::max(span.ports[p], inner.ports[p]) : span.ports[p] + inner.ports[p];
       }
     }
     if (several && !exclusive && loop != kFirst) {

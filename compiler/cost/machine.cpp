@@ -27,7 +27,8 @@ Machine machineOf(const v1::Target& target) {
                                 .capacity_bytes = level.capacity_bytes,
                                 .read_bytes_per_cycle = level.read_bytes_per_cycle,
                                 .write_bytes_per_cycle = level.write_bytes_per_cycle,
-                                .energy_pj_per_byte = level.read_pj_per_byte});
+                                .energy_pj_per_byte = level.read_pj_per_byte,
+                                .write_energy_pj_per_byte = level.write_pj_per_byte});
   }
   for (const Hierarchy::Unit& unit : chip.units()) {
     machine.units.push_back(

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/dataflow_search/annealing.h"
 #include "compiler/dataflow_search/needed.h"
 #include "compiler/dataflow_search/search.h"
 #include "proto/support/status_macros.h"
@@ -18,16 +20,25 @@ constexpr double kRounding = 1e-9;
 /// Phases are joined after so many expansions; the number doubles each time.
 constexpr size_t kFirstBatch = 64, kLargestBatch = 16384;
 
+/// Spaces with more trees than these are annealed first, with more proposals if the space is large.
+constexpr double kTreesToAnneal = 5e5, kTreesOfLargeSpace = 1e8;
+constexpr int64_t kProposals = 20'000, kProposalsOfLargeSpace = 150'000;
+
 /// Expansions after which a sample of the space is left for a larger one.
 constexpr int64_t kSampledExpansions = 600, kAllExpansions = std::numeric_limits<int64_t>::max();
 
 PhaseCost smaller(const PhaseCost& left, const PhaseCost& right) {
-  return {std::min(left.cycles, right.cycles), std::min(left.out, right.out), std::min(left.in, right.in),
-          std::min(left.energy, right.energy)};
+  return {.cycles = std::min(left.cycles, right.cycles),
+          .out = std::min(left.out, right.out),
+          .in = std::min(left.in, right.in),
+          .sending = std::min(left.sending, right.sending),
+          .receiving = std::min(left.receiving, right.receiving),
+          .energy = std::min(left.energy, right.energy)};
 }
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
-constexpr PhaseCost kImpossible{kNone, kNone, kNone, kNone};
+constexpr PhaseCost kImpossible{
+    .cycles = kNone, .out = kNone, .in = kNone, .sending = kNone, .receiving = kNone, .energy = kNone};
 
 class ExactSearch {
  public:
@@ -45,6 +56,16 @@ class ExactSearch {
 
   absl::StatusOr<Answer> run() {
     TESSERA_ASSIGN_OR_RETURN(answer_.bound, lowerBound(nest_, machine_, options_.objective));
+    if (trees() > kTreesToAnneal) {
+      searchByAnnealing(nest_, machine_,
+                        {.objective = options_.objective,
+                         .restriction = options_.restriction,
+                         .seed = options_.seed,
+                         .threads = options_.threads,
+                         .proposals = trees() > kTreesOfLargeSpace ? kProposalsOfLargeSpace : kProposals,
+                         .stopped = options_.stopped,
+                         .better = [this](const Found& better) { keep(better); }});
+    }
     // Sparse samples of the space come first: they give an answer soon, which excludes most of the rest.
     bool finished = false;
     for (const size_t stride : {size_t{997}, size_t{101}, size_t{31}, size_t{7}, size_t{1}}) {
@@ -92,25 +113,36 @@ class ExactSearch {
     return stopped_;
   }
 
-  Value valueOf(const PhaseCost& cost) const {
-    const cost::Machine::Memory& outermost = machine_.memories.back();
-    return {.cycles = std::max(
-                {cost.cycles, cost.out / outermost.read_bytes_per_cycle, cost.in / outermost.write_bytes_per_cycle}),
+  static Value valueOf(const PhaseCost& cost) {
+    return {.cycles = std::max({cost.cycles, cost.sending, cost.receiving}),
             .energy_pj = cost.energy,
             .bytes = cost.out + cost.in};
   }
   double scoreOf(const PhaseCost& cost) const { return dataflow_search::scoreOf(valueOf(cost), options_.objective); }
 
-  /// Of one statement, if all units and ports of the chip work for it.
-  double cyclesOf(int s) const {
+  /// Cycles of some statements if all units and ports of the chip work for them.
+  struct Busy {
+    double operations = 0, read = 0, written = 0;
+    double cycles() const { return std::max({operations, read, written}); }
+    Busy operator-(const Busy& other) const {
+      return {
+          .operations = operations - other.operations, .read = read - other.read, .written = written - other.written};
+    }
+  };
+  Busy busyFor(int begin, int end) const {
     double rate = 0;
     for (const cost::Machine::Unit& unit : machine_.units)
       rate = std::max(rate, static_cast<double>(unit.count) * unit.operations_per_cycle);
     const cost::Machine::Memory& innermost = machine_.memories.front();
     const auto instances = static_cast<double>(innermost.instances);
-    const NeededWork work = neededWork(nest_, needed_, s);
-    return std::max({work.operations / rate, work.read_bytes / (instances * innermost.read_bytes_per_cycle),
-                     work.written_bytes / (instances * innermost.write_bytes_per_cycle)});
+    Busy busy;
+    for (int s = begin; s < end; ++s) {
+      const NeededWork work = neededWork(nest_, needed_, s);
+      busy.operations += work.operations / rate;
+      busy.read += work.read_bytes / (instances * innermost.read_bytes_per_cycle);
+      busy.written += work.written_bytes / (instances * innermost.write_bytes_per_cycle);
+    }
+    return busy;
   }
 
   bool mayEndAt(int begin, int end) const {
@@ -134,14 +166,12 @@ class ExactSearch {
     for (auto& options : options_of_) options.clear();
     least_.assign(static_cast<size_t>(statements_),
                   std::vector<PhaseCost>(static_cast<size_t>(statements_ + 1), kImpossible));
-    double all_cycles = 0;
-    for (int s = 0; s < statements_; ++s) all_cycles += cyclesOf(s);
+    const Busy all = busyFor(0, statements_);
     for (int length = 1; length <= statements_ && !isStopped(); ++length) {
       for (int begin = 0; begin + length <= statements_; ++begin) {
         const int end = begin + length;
         if (!mayEndAt(begin, end)) continue;
-        double others = all_cycles;
-        for (int s = begin; s < end; ++s) others -= cyclesOf(s);
+        const double others = (all - busyFor(begin, end)).cycles();
         const auto accept = [&](double cycles) {
           Value least = answer_.bound.least;
           least.cycles = std::max(least.cycles, cycles + others);
@@ -198,15 +228,58 @@ class ExactSearch {
           at(before_, candidate.shared.begin) + candidate.at_least + at(after_, candidate.shared.end);
       if (!options_.front && candidate.score >= best_score_) return false;
       if (!isExcluded(least)) {
-        if (batch-- == 0) return true;
-        std::vector<PhaseOption> options = space_.options(candidate.shared);
+        if (batch == 0) return true;
+        // Open tiles have many inside, which may have a better run.
+        batch = space_.isOpen(candidate.shared) ? 0 : batch - 1;
+        mapOperators(candidate);
         if (isStopped()) return true;
-        ++expanded_;
-        for (PhaseOption& option : options) add(candidate, std::move(option));
       }
       ++next_;
     }
     return false;
+  }
+
+  /// Adds the options of a candidate, or of all inside of an open one that may be part of a better run.
+  void mapOperators(const Candidate& candidate) {
+    const SharedTiles& shared = candidate.shared;
+    if (!space_.isOpen(shared)) {
+      std::vector<PhaseOption> options = space_.options(shared, cyclesLimit(candidate));
+      if (isStopped()) return;
+      ++expanded_;
+      for (PhaseOption& option : options) add(candidate, std::move(option));
+      return;
+    }
+    const PhaseCost others = at(before_, shared.begin) + at(after_, shared.end);
+    const auto accept = [&](double cycles) {
+      Value least = answer_.bound.least;
+      least.cycles = std::max(least.cycles, cycles + others.cycles);
+      return !isExcluded(least);
+    };
+    space_.forEachInside(shared, accept, [&](const SharedTiles& inner, const PhaseCost& at_least) {
+      if (isStopped() || isExcluded(others + at_least)) return;
+      Candidate candidate_inside{.shared = inner, .at_least = at_least, .score = 0, .number = 0};
+      if (space_.isOpen(inner)) return mapOperators(candidate_inside);
+      inner_candidates_.push_back(std::move(candidate_inside));
+      mapOperators(inner_candidates_.back());
+      if (!refersTo(inner_candidates_.back())) inner_candidates_.pop_back();
+    });
+  }
+
+  /// Cycles of the phase that a better run does not exceed.
+  double cyclesLimit(const Candidate& candidate) const {
+    if (options_.front || best_score_ == kNone) return kNone;
+    const SharedTiles& shared = candidate.shared;
+    const PhaseCost others = at(before_, shared.begin) + at(after_, shared.end);
+    double most = kNone;
+    if (options_.objective == Objective::kCycles) most = best_score_;
+    const double energy = others.energy + candidate.at_least.energy;
+    if (options_.objective == Objective::kEnergyDelay && energy > 0) most = best_score_ / energy;
+    return most == kNone ? kNone : (most - others.cycles) * (1 + kRounding);
+  }
+
+  bool refersTo(const Candidate& candidate) {
+    return std::ranges::any_of(optionsOf(candidate.shared.begin, candidate.shared.end),
+                               [&](const auto& each) { return each.first == &candidate; });
   }
 
   void add(const Candidate& candidate, PhaseOption option) {
@@ -223,7 +296,8 @@ class ExactSearch {
       if (left.out + left.in > right.out + right.in) return false;
       if (options_.objective == Objective::kBytes && !options_.front) return left.cycles <= right.cycles;
     }
-    return !figures_.cycles || (left.cycles <= right.cycles && left.out <= right.out && left.in <= right.in);
+    return !figures_.cycles ||
+           (left.cycles <= right.cycles && left.sending <= right.sending && left.receiving <= right.receiving);
   }
 
   /// Joins phases to runs, and keeps the best ones.
@@ -257,12 +331,30 @@ class ExactSearch {
     least_score_ = std::min(least_score_, least);
     if (isExcluded(run.cost)) return absl::OkStatus();
     TESSERA_ASSIGN_OR_RETURN(Found found, priced(run));
+    keep(std::move(found));
+    return absl::OkStatus();
+  }
+
+  void keep(Found found) {
     if (options_.front) addToFront(found);
-    if (found.score >= best_score_) return absl::OkStatus();
+    if (found.score >= best_score_) return;
     best_score_ = found.score;
     answer_.best = std::move(found);
     if (options_.better) options_.better(*answer_.best, std::min(spaceBound(), best_score_));
-    return absl::OkStatus();
+  }
+
+  /// How many trees the largest operator has, by the order of magnitude: cuts of its loops at each level but the leaf.
+  double trees() const {
+    double most = 0;
+    for (const loopnest::Statement& statement : nest_.statements) {
+      double cuts = 1;
+      for (const int loop : statement.loops) {
+        const auto divisors = static_cast<double>(divisorsOf(at(nest_.loops, loop).extent).size());
+        cuts *= divisors * (divisors + 1) / 2;
+      }
+      most = std::max(most, std::pow(cuts, static_cast<double>(machine_.memories.size() - 1)));
+    }
+    return most;
   }
 
   static bool isAtLeastAsGood(const Value& left, const Value& right) {
@@ -317,6 +409,7 @@ class ExactSearch {
   bool stopped_ = false, collected_all_ = false;
   Needed needed_;
   std::vector<Candidate> candidates_;
+  std::deque<Candidate> inner_candidates_;  ///< inside of open ones, with options
   size_t next_ = 0;
   int64_t expanded_ = 0;
   std::vector<std::vector<PhaseCost>> least_;  ///< of a phase from one statement to another

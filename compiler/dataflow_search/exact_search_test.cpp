@@ -57,7 +57,8 @@ cost::Machine randomMachine(std::mt19937_64& random, int levels) {
                                 .capacity_bytes = outermost ? 0 : oneOf<int64_t>(random, {24, 48, 96, 0}),
                                 .read_bytes_per_cycle = oneOf<double>(random, {0.5, 2, 8, 1e12}),
                                 .write_bytes_per_cycle = oneOf<double>(random, {0.5, 2, 8, 1e12}),
-                                .energy_pj_per_byte = oneOf<double>(random, {0.25, 1, 16})});
+                                .energy_pj_per_byte = oneOf<double>(random, {0.25, 1, 16}),
+                                .write_energy_pj_per_byte = oneOf<double>(random, {0.25, 1, 16})});
     instances = std::max<int64_t>(1, instances / 2);
   }
   machine.units = {{.name = "core", .count = units, .operations_per_cycle = oneOf<double>(random, {2, 4, 16})}};

@@ -67,10 +67,11 @@ absl::StatusOr<LowerBound> lowerBound(const Nest& nest, const cost::Machine& mac
         "loop nest '", nest.name, "': a subscript has / or %, dataflows accept sums of multiples of loops"));
   const Needed needed(nest);
   const cost::Machine::Memory& outermost = machine.memories.back();
-  double cheapest = std::numeric_limits<double>::max(), rate = 0, operations = 0;
+  double cheapest_read = std::numeric_limits<double>::max(), cheapest_write = cheapest_read, rate = 0, operations = 0;
   double sent = 0, received = 0, read_rate = 0, write_rate = 0;  // between leaves and memories of any level
   for (const cost::Machine::Memory& memory : machine.memories) {
-    cheapest = std::min(cheapest, memory.energy_pj_per_byte);
+    cheapest_read = std::min(cheapest_read, memory.energyOf(1, 0));
+    cheapest_write = std::min(cheapest_write, memory.energyOf(0, 1));
     read_rate += static_cast<double>(memory.instances) * memory.read_bytes_per_cycle;
     write_rate += static_cast<double>(memory.instances) * memory.write_bytes_per_cycle;
   }
@@ -86,14 +87,15 @@ absl::StatusOr<LowerBound> lowerBound(const Nest& nest, const cost::Machine& mac
   bound.least.energy_pj = operations * machine.energy_pj_per_operation;
   double in = 0, out = 0;
   for (const Tensor& tensor : tensorsOf(nest, needed)) {
-    const double bytes = tensor.written + tensor.read;
     if (tensor.written > 0 && tensor.read > 0) {
-      bound.least.energy_pj += bytes * cheapest;  // written once and read once, somewhere
+      // Written once and read once, somewhere.
+      bound.least.energy_pj += tensor.written * cheapest_write + tensor.read * cheapest_read;
       continue;
     }
-    (tensor.written > 0 ? in : out) += bytes;
-    bound.least.energy_pj += bytes * outermost.energy_pj_per_byte;
+    in += tensor.written;
+    out += tensor.read;
   }
+  bound.least.energy_pj += outermost.energyOf(out, in);
   bound.least.bytes = in + out;
   const std::pair<double, std::string> limits[] = {
       {operations / rate, "computation"},

@@ -8,6 +8,8 @@ bool dominates(const Partial& left, const Partial& right, const Figures& figures
   if (figures.cycles && (left.inner > right.inner || left.in > right.in || left.out > right.out)) return false;
   if (figures.energy && left.energy > right.energy) return false;
   if (!figures.resources) return true;
+  // Operators that share a chip overlap transfers, not computation.
+  if (figures.cycles && left.compute > right.compute) return false;
   return usesNoMore(left, right);
 }
 
@@ -45,62 +47,64 @@ OperatorFronts::OperatorFronts(const loopnest::Nest& nest, const cost::Machine& 
     if (!at(windows, loop)) outer_loops_.push_back(loop);
 }
 
-const Front& OperatorFronts::front(const Surroundings& surroundings, int level) {
+const Front& OperatorFronts::front(const Surroundings& surroundings, int level, double limit) {
   std::vector<int64_t> key = model_.signatureOf(surroundings);
   key.push_back(level);
   const auto found = known_.find(key);
-  if (found != known_.end()) return *found->second;
-  Front made = level == 0 ? leaves(surroundings) : tiles(surroundings, level);
+  if (found != known_.end() && found->second.limit >= limit) return *found->second.front;
+  Front made = level == 0 ? leaves(surroundings, limit) : tiles(surroundings, level, limit);
   const Front& kept = fronts_.emplace_back(std::move(made));
-  known_.emplace(std::move(key), &kept);
+  known_.insert_or_assign(std::move(key), Known{.front = &kept, .limit = limit});
   return kept;
 }
 
 double OperatorFronts::energyOf(const BoundaryBytes& bytes, int level) const {
-  double energy = (bytes.in + bytes.out) * at(machine_.memories, level).energy_pj_per_byte;
-  if (level > 0) energy += (bytes.inner_in + bytes.inner_out) * at(machine_.memories, level - 1).energy_pj_per_byte;
+  double energy = at(machine_.memories, level).energyOf(bytes.out, bytes.in);
+  if (level > 0) energy += at(machine_.memories, level - 1).energyOf(bytes.inner_out, bytes.inner_in);
   return energy;
 }
 
-Front OperatorFronts::leaves(const Surroundings& surroundings) {
+Front OperatorFronts::leaves(const Surroundings& surroundings, double limit) {
   Front front;
   model_.surround(surroundings);
   const double flops = at(nest_.statements, statement_).body.flops;
   for (size_t unit = 0; unit < machine_.units.size() && unit < kMaxUnits; ++unit) {
     const cost::Machine::Unit& kind = machine_.units[unit];
     const double most = flops > 0 ? kind.operations_per_cycle / flops : kind.operations_per_cycle;
-    forEachLeafCut(surroundings.view.extents.back(), loops_,
-                   std::max<int64_t>(1, kind.count / machine_.memories[0].instances), most,
-                   [&](const TileLoops& spatial, const TileLoops& temporal) {
-                     Extents left = surroundings.view.extents.back();
-                     for (const TileLoop& loop : spatial) at(left, loop.loop) = loop.step;
-                     for (const TileLoop& loop : temporal) at(left, loop.loop) = loop.step;
-                     double operations = flops;
-                     for (const int loop : loops_) operations *= static_cast<double>(at(left, loop));
-                     for (const TileLoops& order : ordersOf(temporal, movers_)) {
-                       Partial partial;
-                       partial.loops = spatial;
-                       partial.loops.insert(partial.loops.end(), order.begin(), order.end());
-                       const BoundaryBytes bytes = model_.measure(0, partial.loops);
-                       ++measured_;
-                       const double steps = temporalSteps(partial.loops);
-                       const int64_t units = instancesOf(partial.loops);
-                       partial.inner = steps * std::max(1.0, operations / kind.operations_per_cycle);
-                       partial.in = bytes.in;
-                       partial.out = bytes.out;
-                       partial.energy = energyOf(bytes, 0) + operations * steps * static_cast<double>(units) *
-                                                                 machine_.energy_pj_per_operation;
-                       partial.units[unit] = units;
-                       partial.unit = static_cast<int>(unit);
-                       addTo(front, std::move(partial), figures_);
-                     }
-                     return !stopped_();
-                   });
+    forEachLeafCut(
+        surroundings.view.extents.back(), loops_, std::max<int64_t>(1, kind.count / machine_.memories[0].instances),
+        most, [&](const TileLoops& spatial, const TileLoops& temporal) {
+          Extents left = surroundings.view.extents.back();
+          for (const TileLoop& loop : spatial) at(left, loop.loop) = loop.step;
+          for (const TileLoop& loop : temporal) at(left, loop.loop) = loop.step;
+          double operations = flops;
+          for (const int loop : loops_) operations *= static_cast<double>(at(left, loop));
+          const double cycles = temporalSteps(temporal) * std::max(1.0, operations / kind.operations_per_cycle);
+          if (cycles > limit) return !stopped_();
+          for (const TileLoops& order : ordersOf(temporal, movers_)) {
+            Partial partial;
+            partial.loops = spatial;
+            partial.loops.insert(partial.loops.end(), order.begin(), order.end());
+            const BoundaryBytes bytes = model_.measure(0, partial.loops);
+            ++measured_;
+            const double steps = temporalSteps(partial.loops);
+            const int64_t units = instancesOf(partial.loops);
+            partial.inner = partial.compute = cycles;
+            partial.in = bytes.in;
+            partial.out = bytes.out;
+            partial.energy =
+                energyOf(bytes, 0) + operations * steps * static_cast<double>(units) * machine_.energy_pj_per_operation;
+            partial.units[unit] = units;
+            partial.unit = static_cast<int>(unit);
+            addTo(front, std::move(partial), figures_);
+          }
+          return !stopped_();
+        });
   }
   return front;
 }
 
-Front OperatorFronts::tiles(const Surroundings& surroundings, int level) {
+Front OperatorFronts::tiles(const Surroundings& surroundings, int level, double limit) {
   Front front;
   // A sparse sample comes first: it dominates most of the rest before their insides are mapped.
   for (const size_t stride : {size_t{101}, size_t{1}}) {
@@ -111,7 +115,7 @@ Front OperatorFronts::tiles(const Surroundings& surroundings, int level) {
                  for (const TileLoops& order : ordersOf(temporal, movers_)) {
                    TileLoops loops = spatial;
                    loops.insert(loops.end(), order.begin(), order.end());
-                   if (!addTiles(surroundings, level, loops, front)) break;
+                   if (!addTiles(surroundings, level, loops, limit, front)) break;
                  }
                  return !stopped_();
                });
@@ -119,20 +123,11 @@ Front OperatorFronts::tiles(const Surroundings& surroundings, int level) {
   return front;
 }
 
-bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, Front& front) {
+bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, double limit,
+                              Front& front) {
   const cost::Machine::Memory& inner = at(machine_.memories, level - 1);
-  model_.surround(surroundings);
-  const BoundaryBytes bytes = model_.measure(level, loops);
-  ++measured_;
-  if (inner.capacity_bytes > 0 && bytes.footprint > inner.capacity_bytes) return false;
   const double steps = temporalSteps(loops);
   const auto instances = static_cast<double>(instancesOf(loops));
-  Partial partial;
-  partial.loops = loops;
-  partial.in = bytes.in;
-  partial.out = bytes.out;
-  at(partial.footprint, level - 1) = bytes.footprint;
-  // A lower bound for all tiles inside: full units, the ports of the buffers, one instance of each level.
   const Extents& extents = surroundings.view.extents.back();
   double operations = at(nest_.statements, statement_).body.flops;
   for (const int loop : loops_) operations *= static_cast<double>(at(extents, loop));
@@ -141,19 +136,34 @@ bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const
     rate = std::max(rate, unit.operations_per_cycle *
                               static_cast<double>(std::max<int64_t>(1, unit.count / machine_.memories[0].instances)));
   for (int below = level - 1; below > 0; --below) rate *= static_cast<double>(fanOut(below));
-  partial.inner =
-      std::max({steps, operations / (rate * instances), bytes.inner_out / instances / inner.read_bytes_per_cycle,
-                bytes.inner_in / instances / inner.write_bytes_per_cycle});
+  const double full_units = std::max(steps, operations / (rate * instances));
+  if (full_units > limit) return false;
+  model_.surround(surroundings);
+  const BoundaryBytes bytes = model_.measure(level, loops);
+  ++measured_;
+  if (inner.capacity_bytes > 0 && bytes.footprint > inner.capacity_bytes) return false;
+  Partial partial;
+  partial.loops = loops;
+  partial.in = bytes.in;
+  partial.out = bytes.out;
+  at(partial.footprint, level - 1) = bytes.footprint;
+  // A lower bound for all tiles inside: full units, the ports of the buffers, one instance of each level.
+  partial.inner = std::max({full_units, bytes.inner_out / instances / inner.read_bytes_per_cycle,
+                            bytes.inner_in / instances / inner.write_bytes_per_cycle});
+  partial.compute = full_units;
+  if (partial.inner > limit) return true;
   partial.energy = energyOf(bytes, level) + operations * machine_.energy_pj_per_operation;
   at(partial.instances, level - 1) = instancesOf(loops);
   if (std::ranges::any_of(front, [&](const Partial& each) { return dominates(each, partial, figures_); })) return true;
-  const Front& choices = this->front(inside(surroundings, loops, nest_.loops.size()), level - 1);
+  const Front& choices = this->front(inside(surroundings, loops, nest_.loops.size()), level - 1, limit / steps);
   for (size_t choice = 0; choice < choices.size(); ++choice) {
     const Partial& child = choices[choice];
     const double child_steps = steps * instances;
     partial.inner = std::max({child.inner * steps,
                               (child.out * child_steps + bytes.inner_out) / instances / inner.read_bytes_per_cycle,
                               (child.in * child_steps + bytes.inner_in) / instances / inner.write_bytes_per_cycle});
+    if (partial.inner > limit) continue;
+    partial.compute = child.compute * steps;
     partial.energy = energyOf(bytes, level) + child.energy * child_steps;
     partial.footprint = child.footprint;
     at(partial.footprint, level - 1) = bytes.footprint;

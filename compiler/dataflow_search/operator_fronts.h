@@ -14,7 +14,7 @@
 /// dominates.
 namespace tessera::compiler::dataflow_search {
 
-inline constexpr size_t kMaxLevels = 6;
+inline constexpr size_t kMaxLevels = 8;
 inline constexpr size_t kMaxUnits = 4;
 
 /// The figures of a partial mapping that can decide an objective. Fewer figures leave shorter fronts.
@@ -27,6 +27,7 @@ struct Figures {
 /// A tile at one level with all tiles inside, for one step of the loops around and one of their instances.
 struct Partial {
   double inner = 0;        ///< cycles of the tile's computation and of the ports further inwards
+  double compute = 0;      ///< cycles of its computation
   double in = 0, out = 0;  ///< bytes through the ports of the tile's own level
   double energy = 0;       ///< pJ, operations included
   std::array<int64_t, kMaxLevels> footprint = {};  ///< bytes at the levels inside, one instance
@@ -61,17 +62,18 @@ class OperatorFronts {
   OperatorFronts(const loopnest::Nest& nest, const cost::Machine& machine, int statement, Figures figures,
                  std::function<bool()> stopped);
 
-  /// All tiles from `level` inwards. The result lives as long as this object.
-  const Front& front(const Surroundings& surroundings, int level);
+  /// All tiles from `level` inwards that take at most `limit` cycles in one step of the surroundings. The result lives
+  /// as long as this object.
+  const Front& front(const Surroundings& surroundings, int level, double limit);
 
   /// Tiles whose movement was computed.
   int64_t measured() const { return measured_; }
 
  private:
-  Front leaves(const Surroundings& surroundings);
-  Front tiles(const Surroundings& surroundings, int level);
-  /// Adds all tiles with these loops. Returns false if their slices exceed the level inside, in any order.
-  bool addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, Front& front);
+  Front leaves(const Surroundings& surroundings, double limit);
+  Front tiles(const Surroundings& surroundings, int level, double limit);
+  /// Adds all tiles with these loops. Returns false if they exceed the level inside or the limit in any order.
+  bool addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, double limit, Front& front);
   /// Instances of the level inside for each instance of the level.
   int64_t fanOut(int level) const;
   double energyOf(const BoundaryBytes& bytes, int level) const;
@@ -84,7 +86,11 @@ class OperatorFronts {
   OperatorModel model_;
   Movers movers_;
   std::vector<int> loops_, outer_loops_;  ///< that a leaf cuts, that other tiles cut
-  absl::flat_hash_map<std::vector<int64_t>, const Front*> known_;
+  struct Known {
+    const Front* front = nullptr;
+    double limit = 0;  ///< that it was made for
+  };
+  absl::flat_hash_map<std::vector<int64_t>, Known> known_;
   std::deque<Front> fronts_;
   int64_t measured_ = 0;
 };

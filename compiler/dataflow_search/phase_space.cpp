@@ -16,13 +16,16 @@ bool isConcurrent(v1::Tile::Join join) { return join == v1::Tile::PARA || join =
 /// One operator's share of an option.
 struct Share {
   double cycles = 0, energy = 0;
+  double compute = 0, sent = 0, received = 0;  ///< cycles of units and ports, if the operators share them by Shar
   std::array<int64_t, kMaxLevels> footprint = {}, instances = {};
   std::array<int64_t, kMaxUnits> units = {};
   std::vector<const Partial*> operators = {};
 };
 
 bool isAtLeastAsGood(const Share& left, const Share& right, const Figures& figures) {
-  if (figures.cycles && left.cycles > right.cycles) return false;
+  if (figures.cycles && (left.cycles > right.cycles || left.compute > right.compute || left.sent > right.sent ||
+                         left.received > right.received))
+    return false;
   if (figures.energy && left.energy > right.energy) return false;
   return usesNoMore(left, right);
 }
@@ -44,6 +47,12 @@ struct PhaseSpace::Skeleton {
   std::vector<double> child_out, child_in;  ///< of each operator's outermost tile
   std::vector<double> tile_instances;       ///< of each shared tile's level
   double steps = 1, instances = 1;          ///< around the operators
+  double startup = 0, tail = 0;  ///< cycles of the first slices and of the last results, which nothing overlaps
+  /// Steps of the outermost tile after the first one that one loop begins, and cycles that their transfers take.
+  struct Steps {
+    double number = 0, cycles = 0;
+  };
+  std::vector<Steps> outermost;
   std::vector<Surroundings> operators;
 };
 
@@ -124,12 +133,32 @@ void PhaseSpace::forEach(int begin, int end, size_t stride, const std::function<
         const std::vector<v1::Tile::Join>& accepted = restriction_.joins;
         if (alone ? join != v1::Tile::SHAR : !accepted.empty() && std::ranges::find(accepted, join) == accepted.end())
           continue;
-        SharedTiles shared{.begin = begin, .end = end, .join = join, .running = running, .tiles = {}};
+        SharedTiles shared{.begin = begin, .end = end, .join = join, .running = running, .tiles = {}, .split = split};
         Enumeration enumeration{split, loops, moversOf(nest_, begin, end), stride, accept, visit};
         visitTiles(shared, enumeration, extents);
       }
     }
   }
+}
+
+bool PhaseSpace::isOpen(const SharedTiles& shared) const {
+  return static_cast<int>(machine_.memories.size() - shared.tiles.size()) > shared.split;
+}
+
+void PhaseSpace::forEachInside(const SharedTiles& shared, const std::function<bool(double)>& accept,
+                               const Visit& visit) {
+  Extents extents;
+  for (const loopnest::Loop& loop : nest_.loops) extents.push_back(loop.extent);
+  for (const TileLoops& tile : shared.tiles)
+    for (const TileLoop& loop : tile) at(extents, loop.loop) = loop.step;
+  SharedTiles inner = shared;
+  Enumeration enumeration{shared.split,
+                          sharedLoops(shared.begin, shared.end, shared.running),
+                          moversOf(nest_, shared.begin, shared.end),
+                          1,
+                          accept,
+                          visit};
+  visitTiles(inner, enumeration, extents);
 }
 
 void PhaseSpace::visitTiles(SharedTiles& shared, Enumeration& enumeration, const Extents& extents) {
@@ -147,11 +176,11 @@ void PhaseSpace::visitTiles(SharedTiles& shared, Enumeration& enumeration, const
     for (const TileLoop& loop : all) at(left, loop.loop) = loop.step;
     shared.tiles.push_back(std::move(all));
     const bool accepted =
-        enumeration.accept(computeCycles(shared)) && (!joins || !shared.running || cutsRunningReduction(shared));
+        enumeration.accept(computeCycles(shared, true)) && (!joins || !shared.running || cutsRunningReduction(shared));
     if (accepted) {
       for (const TileLoops& order : ordersOf(temporal, enumeration.movers)) {
         std::ranges::copy(order, shared.tiles.back().begin() + static_cast<std::ptrdiff_t>(spatial.size()));
-        if (!joins) {
+        if (!joins && enumeration.stride > 1) {
           visitTiles(shared, enumeration, left);
         } else if (const auto skeleton = measure(shared)) {
           ++enumeration.visited;
@@ -188,8 +217,7 @@ const PhaseSpace::Part& PhaseSpace::partOf(int begin, int end) const {
   return part;
 }
 
-/// Cycles if every instance inside of the shared tiles works all the time.
-double PhaseSpace::computeCycles(const SharedTiles& shared) const {
+double PhaseSpace::computeCycles(const SharedTiles& shared, bool operands) const {
   std::vector<int64_t> parts(nest_.loops.size(), 1);
   double inside = 1, steps = 1;
   for (const TileLoops& tile : shared.tiles) {
@@ -202,7 +230,7 @@ double PhaseSpace::computeCycles(const SharedTiles& shared) const {
         std::max<int64_t>(1, at(machine_.memories, level - 1).instances / at(machine_.memories, level).instances));
   const cost::Machine::Memory& innermost = machine_.memories.front();
   parts.push_back(static_cast<int64_t>(shared.tiles.size()));
-  std::vector<double>& of_statements = compute_cycles_[parts];
+  std::vector<Work>& of_statements = compute_cycles_[parts];
   if (of_statements.empty()) {
     parts.pop_back();
     double rate = 0;
@@ -211,58 +239,92 @@ double PhaseSpace::computeCycles(const SharedTiles& shared) const {
                                 static_cast<double>(std::max<int64_t>(1, unit.count / innermost.instances)));
     for (int s = 0; s < static_cast<int>(nest_.statements.size()); ++s) {
       const NeededWork work = neededWork(nest_, needed_, s, parts);
-      of_statements.push_back(
-          std::max({work.operations / (rate * inside), work.read_bytes / (innermost.read_bytes_per_cycle * inside),
-                    work.written_bytes / (innermost.write_bytes_per_cycle * inside)}));
+      of_statements.push_back({.operations = work.operations / (rate * inside),
+                               .read = work.read_bytes / (innermost.read_bytes_per_cycle * inside),
+                               .written = work.written_bytes / (innermost.write_bytes_per_cycle * inside)});
     }
   }
-  double cycles = 0;
-  const bool concurrent = isConcurrent(shared.join) && shared.end - shared.begin > 1;
+  double cycles = 0, read = 0, written = 0;
+  const bool several = shared.end - shared.begin > 1, concurrent = several && isConcurrent(shared.join),
+             overlaps = several && shared.join == v1::Tile::SHAR;
   for (int s = shared.begin; s < shared.end; ++s) {
-    const double own = std::max(steps, at(of_statements, s));
+    const Work& work = at(of_statements, s);
+    double own = std::max(steps, work.operations);
+    if (operands && !overlaps) own = std::max({own, work.read, work.written});
+    read += work.read;
+    written += work.written;
     cycles = concurrent ? std::max(cycles, own) : cycles + own;
   }
-  return cycles;
+  return operands && overlaps ? std::max({cycles, read, written}) : cycles;
 }
 
-void PhaseSpace::addLoops(v1::Tile& tile, const TileLoops& loops) const {
-  for (const TileLoop& loop : loops) {
-    v1::Loop* added = tile.add_loops();
-    added->set_dimension(at(nest_.loops, loop.loop).name);
-    added->set_step(loop.step);
-    if (loop.spatial) added->set_unit(machine_.units[0].name);
+/// Adds the cycles of a tile's first slices and of the last results of its last child, and those of its steps between
+/// if it is the outermost one.
+void PhaseSpace::addTransfers(const SharedTiles& shared, const cost::BoundTree& bound,
+                              const std::vector<cost::Boundary>& boundaries, int tile, int last_child,
+                              Skeleton& skeleton) const {
+  const size_t levels = machine_.memories.size(), position = static_cast<size_t>(tile) - 1;
+  // Busy cycles of the ports of each level.
+  std::vector<double> arriving(2 * levels, 0), leaving(2 * levels, 0);
+  const double inside =
+      at(skeleton.tile_instances, tile - 1) * static_cast<double>(instancesOf(shared.tiles[position]));
+  const auto transfer = [&](const cost::Boundary& boundary, double distinct, double words, bool inwards,
+                            std::vector<double>& ports) {
+    const double word = at(bound.word_bytes, boundary.tensor);
+    const auto outer_level = static_cast<size_t>(at(bound.nodes, boundary.source).level),
+               inner_level = static_cast<size_t>(boundary.level);
+    const cost::Machine::Memory& outer = machine_.memories[outer_level];
+    const cost::Machine::Memory& inner = machine_.memories[inner_level];
+    const double sources = boundary.source == 0 ? 1 : at(skeleton.tile_instances, boundary.source - 1);
+    ports[2 * outer_level + (inwards ? 0 : 1)] += cost::Machine::cyclesFor(
+        word * distinct / sources, inwards ? outer.read_bytes_per_cycle : outer.write_bytes_per_cycle);
+    ports[2 * inner_level + (inwards ? 1 : 0)] += cost::Machine::cyclesFor(
+        word * words / inside, inwards ? inner.write_bytes_per_cycle : inner.read_bytes_per_cycle);
+  };
+  for (const cost::Boundary& boundary : boundaries) {
+    if (boundary.tile != tile || boundary.level < 0) continue;
+    const cost::LoopMoves& fills = boundary.fills.first;
+    const cost::LoopMoves& results = boundary.results.first;
+    if (boundary.filled) transfer(boundary, fills.distinct, fills.words, true, arriving);
+    if (boundary.drained && std::ranges::find(boundary.members, last_child) != boundary.members.end())
+      transfer(boundary, results.distinct, results.words, false, leaving);
   }
-}
-
-v1::Tile PhaseSpace::shellOf(const SharedTiles& shared, int first_nest) const {
-  v1::Tile outermost;
-  v1::Tile* tile = &outermost;
-  int level = static_cast<int>(machine_.memories.size()) - 1;
-  for (size_t i = 0; i < shared.tiles.size(); ++i, --level) {
-    if (i > 0) tile = tile->add_children();
-    tile->set_level(at(machine_.memories, level).name);
-    addLoops(*tile, shared.tiles[i]);
-    tile->set_join(v1::Tile::SEQ);
-    tile->set_deferred_softmax(shared.running);
+  skeleton.startup += *std::ranges::max_element(arriving);
+  skeleton.tail += *std::ranges::max_element(leaving);
+  if (position > 0) return;
+  double steps = 1;
+  for (size_t i = 0; i < shared.tiles[0].size(); ++i) {
+    const TileLoop& loop = shared.tiles[0][i];
+    if (loop.spatial) continue;
+    const double number = steps * static_cast<double>(loop.count - 1);
+    steps *= static_cast<double>(loop.count);
+    std::vector<double> ports(2 * levels, 0);
+    for (const cost::Boundary& boundary : boundaries) {
+      if (boundary.tile != tile || boundary.level < 0) continue;
+      if (boundary.filled) {
+        const cost::LoopMoves& moves = boundary.fills.by_loop[i];
+        transfer(boundary, moves.distinct / number, moves.words / number, true, ports);
+      }
+      if (!boundary.drained) continue;
+      const cost::LoopMoves& moves = boundary.results.by_loop[i];
+      transfer(boundary, moves.distinct / number, moves.words / number, false, ports);
+    }
+    skeleton.outermost.push_back({.number = number, .cycles = *std::ranges::max_element(ports)});
   }
-  if (shared.end - shared.begin > 1) tile->set_join(shared.join);
-  for (int s = shared.begin; s < shared.end; ++s) {
-    v1::Tile* leaf = tile->add_children();
-    leaf->set_level(at(machine_.memories, level).name);
-    leaf->mutable_kernel()->set_variant("compute");
-    leaf->mutable_kernel()->set_nest(s - first_nest);
-  }
-  return outermost;
 }
 
 std::unique_ptr<PhaseSpace::Skeleton> PhaseSpace::measure(const SharedTiles& shared) const {
   const Part& part = partOf(shared.begin, shared.end);
+  const bool open = isOpen(shared);
+  SharedTiles shell = shared;
+  if (open) shell.tiles.emplace_back();
   v1::Schedule schedule;
-  *schedule.add_phases() = shellOf(shared, shared.begin);
+  *schedule.add_phases() = shellOf(shell, shared.begin);
   auto bound = bindTree(part.nest, schedule, machine_);
   if (!bound.ok()) return nullptr;
-  const int first = 1, tiles = static_cast<int>(shared.tiles.size());
+  const int first = 1, tiles = static_cast<int>(shell.tiles.size());
   const int first_child = first + tiles, children = shared.end - shared.begin, joining = first_child - 1;
+  const int last = open ? joining - 1 : joining;  // the innermost tile that is measured
   // A further statement, outside of all tiles, stands for readers in other phases.
   bound->statements.emplace_back().leaf = 0;
   for (const std::string& name : part.read_outside)
@@ -271,14 +333,15 @@ std::unique_ptr<PhaseSpace::Skeleton> PhaseSpace::measure(const SharedTiles& sha
   for (int child = first_child; child < first_child + children; ++child)
     at(bound->nodes, child).statement = -1;  // what moves inside of the operators is not measured here
   auto skeleton = std::make_unique<Skeleton>();
-  skeleton->tile_out.assign(shared.tiles.size(), 0);
+  skeleton->tile_out.assign(shell.tiles.size(), 0);
   skeleton->tile_in = skeleton->tile_out;
   skeleton->child_out.assign(static_cast<size_t>(children), 0);
   skeleton->child_in = skeleton->child_out;
   const bool exclusive = shared.join == v1::Tile::SEQ && children > 1;
   std::vector<int64_t> footprint(machine_.memories.size(), 0), of_child(static_cast<size_t>(children), 0);
-  for (const cost::Boundary& boundary : boundariesOf(*bound)) {
-    if (boundary.tile < first || boundary.tile > joining) continue;
+  const std::vector<cost::Boundary> boundaries = boundariesOf(*bound);
+  for (const cost::Boundary& boundary : boundaries) {
+    if (boundary.tile < first || boundary.tile > last) continue;
     const double word = at(bound->word_bytes, boundary.tensor);
     const double sent = (boundary.read_words + boundary.partial_words) * word, updated = boundary.update_words * word;
     if (boundary.source == 0) {
@@ -295,9 +358,8 @@ std::unique_ptr<PhaseSpace::Skeleton> PhaseSpace::measure(const SharedTiles& sha
         received;
     (member < first_child ? at(skeleton->tile_out, member - first) : at(skeleton->child_out, member - first_child)) +=
         drained;
-    skeleton->energy +=
-        (sent + updated) * at(machine_.memories, at(bound->nodes, boundary.source).level).energy_pj_per_byte +
-        (received + drained) * at(machine_.memories, boundary.level).energy_pj_per_byte;
+    skeleton->energy += at(machine_.memories, at(bound->nodes, boundary.source).level).energyOf(sent, updated) +
+                        at(machine_.memories, boundary.level).energyOf(drained, received);
     const int64_t bytes = boundary.words * at(bound->word_bytes, boundary.tensor);
     if (boundary.tile == joining && exclusive) {
       for (const int each : boundary.members) at(of_child, each - first_child) += bytes;
@@ -305,20 +367,23 @@ std::unique_ptr<PhaseSpace::Skeleton> PhaseSpace::measure(const SharedTiles& sha
       at(footprint, boundary.level) += bytes;
     }
   }
-  if (exclusive) at(footprint, at(bound->nodes, first_child).level) += *std::ranges::max_element(of_child);
+  if (exclusive && !open) at(footprint, at(bound->nodes, first_child).level) += *std::ranges::max_element(of_child);
   for (int level = 0; level + 1 < static_cast<int>(footprint.size()); ++level)
     if (at(footprint, level) > capacityOf(level)) return nullptr;
   double instances = 1;
-  for (const TileLoops& tile : shared.tiles) {
+  for (const TileLoops& tile : shell.tiles) {
     skeleton->tile_instances.push_back(instances);
     instances *= static_cast<double>(instancesOf(tile));
     skeleton->steps *= temporalSteps(tile);
   }
   skeleton->instances = instances;
   const int child_level = at(bound->nodes, first_child).level;
-  if (children > 1 && isConcurrent(shared.join) && !restriction_.ignore_limits &&
+  if (children > 1 && !open && isConcurrent(shared.join) && !restriction_.ignore_limits &&
       instances * children > static_cast<double>(at(machine_.memories, child_level).instances))
     return nullptr;
+  // Seq counts the slices at the begin of each operator.
+  for (int tile = first; tile <= last && !(exclusive && tile == joining); ++tile)
+    addTransfers(shell, *bound, boundaries, tile, tile < joining ? tile + 1 : joining + children, *skeleton);
   for (int s = shared.begin; s < shared.end; ++s) {
     const int child = s - shared.begin;
     const auto& readers = at(bound->readers, at(bound->accesses, child).back().tensor);
@@ -333,12 +398,24 @@ std::unique_ptr<PhaseSpace::Skeleton> PhaseSpace::measure(const SharedTiles& sha
 }
 
 PhaseCost PhaseSpace::total(const SharedTiles& shared, const Skeleton& skeleton, double children, double energy) const {
-  PhaseCost cost{.cycles = children, .out = skeleton.out, .in = skeleton.in, .energy = skeleton.energy + energy};
-  for (size_t tile = shared.tiles.size(); tile-- > 0;) {
+  const cost::Machine::Memory& outermost = machine_.memories.back();
+  // All steps of the outermost tile compute equally much, and each of them waits for its own transfers.
+  const double computed = computeCycles(shared, false), each = computed / temporalSteps(shared.tiles.front());
+  double waited = 0;
+  for (const Skeleton::Steps& steps : skeleton.outermost) waited += steps.number * std::max(0.0, steps.cycles - each);
+  PhaseCost cost{.cycles = std::max(children, skeleton.startup + computed + waited + skeleton.tail),
+                 .out = skeleton.out,
+                 .in = skeleton.in,
+                 .sending = cost::Machine::cyclesFor(skeleton.out, outermost.read_bytes_per_cycle) + skeleton.tail,
+                 .receiving = skeleton.startup + cost::Machine::cyclesFor(skeleton.in, outermost.write_bytes_per_cycle),
+                 .energy = skeleton.energy + energy};
+  for (size_t tile = skeleton.tile_out.size(); tile-- > 0;) {
     const cost::Machine::Memory& memory = machine_.memories[machine_.memories.size() - 1 - tile];
-    cost.cycles =
-        std::max({cost.cycles, skeleton.tile_out[tile] / (skeleton.tile_instances[tile] * memory.read_bytes_per_cycle),
-                  skeleton.tile_in[tile] / (skeleton.tile_instances[tile] * memory.write_bytes_per_cycle)});
+    cost.cycles = std::max(
+        {cost.cycles,
+         cost::Machine::cyclesFor(skeleton.tile_out[tile] / skeleton.tile_instances[tile], memory.read_bytes_per_cycle),
+         cost::Machine::cyclesFor(skeleton.tile_in[tile] / skeleton.tile_instances[tile],
+                                  memory.write_bytes_per_cycle)});
   }
   return cost;
 }
@@ -347,7 +424,9 @@ PhaseCost PhaseSpace::lowerBound(const SharedTiles& shared, const Skeleton& skel
   const auto level = static_cast<int>(machine_.memories.size() - 1 - shared.tiles.size());
   const cost::Machine::Memory& memory = at(machine_.memories, level);
   const cost::Machine::Memory& innermost = machine_.memories.front();
-  double cycles = 0, energy = 0, inside = 1;
+  double cycles = 0, energy = 0, inside = 1, sent = 0, received = 0;
+  const bool several = skeleton.operators.size() > 1, concurrent = several && isConcurrent(shared.join),
+             overlaps = several && shared.join == v1::Tile::SHAR;
   for (int inner = level; inner > 0; --inner)
     inside *= static_cast<double>(
         std::max<int64_t>(1, at(machine_.memories, inner - 1).instances / at(machine_.memories, inner).instances));
@@ -362,34 +441,45 @@ PhaseCost PhaseSpace::lowerBound(const SharedTiles& shared, const Skeleton& skel
       rate = std::max(rate, inside * unit.operations_per_cycle *
                                 static_cast<double>(std::max<int64_t>(1, unit.count / innermost.instances)));
     const double fastest = std::max(1.0, operations / rate);
-    const double own =
-        std::max({fastest * skeleton.steps, skeleton.child_out[i] / (skeleton.instances * memory.read_bytes_per_cycle),
-                  skeleton.child_in[i] / (skeleton.instances * memory.write_bytes_per_cycle)});
-    cycles = isConcurrent(shared.join) && skeleton.operators.size() > 1 ? std::max(cycles, own) : cycles + own;
+    const double out = skeleton.child_out[i] / (skeleton.instances * memory.read_bytes_per_cycle),
+                 in = skeleton.child_in[i] / (skeleton.instances * memory.write_bytes_per_cycle);
+    const double own = overlaps ? fastest * skeleton.steps : std::max({fastest * skeleton.steps, out, in});
+    sent += out;
+    received += in;
+    cycles = concurrent ? std::max(cycles, own) : cycles + own;
     energy += operations * skeleton.steps * skeleton.instances * machine_.energy_pj_per_operation;
   }
-  return total(shared, skeleton, std::max(cycles, computeCycles(shared)), energy);
+  if (overlaps) cycles = std::max({cycles, sent, received});
+  return total(shared, skeleton, std::max(cycles, computeCycles(shared, true)), energy);
 }
 
-std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared) {
+std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared, double limit) {
   const std::unique_ptr<Skeleton> skeleton = measure(shared);
   if (!skeleton) return {};
   const auto level = static_cast<int>(machine_.memories.size() - 1 - shared.tiles.size());
   const cost::Machine::Memory& memory = at(machine_.memories, level);
   const bool several = shared.end - shared.begin > 1, concurrent = several && isConcurrent(shared.join),
-             exclusive = several && shared.join == v1::Tile::SEQ;
+             exclusive = several && shared.join == v1::Tile::SEQ, overlaps = several && !concurrent && !exclusive;
   const double all = skeleton->steps * skeleton->instances;
   std::vector<Share> joined = {Share{}};
   for (size_t i = 0; i < skeleton->operators.size(); ++i) {
-    const Front& front = frontsOf(shared.begin + static_cast<int>(i), !several).front(skeleton->operators[i], level);
+    const Front& front = frontsOf(shared.begin + static_cast<int>(i), !several)
+                             .front(skeleton->operators[i], level, limit / skeleton->steps);
     if (stopped_()) return {};
     std::vector<Share> shares, next;
     for (const Partial& partial : front) {
       Share share;
-      share.cycles =
-          std::max({partial.inner * skeleton->steps,
-                    (partial.out * all + skeleton->child_out[i]) / skeleton->instances / memory.read_bytes_per_cycle,
-                    (partial.in * all + skeleton->child_in[i]) / skeleton->instances / memory.write_bytes_per_cycle});
+      const double sent =
+          (partial.out * all + skeleton->child_out[i]) / skeleton->instances / memory.read_bytes_per_cycle;
+      const double received =
+          (partial.in * all + skeleton->child_in[i]) / skeleton->instances / memory.write_bytes_per_cycle;
+      share.cycles = std::max({partial.inner * skeleton->steps, sent, received});
+      if (overlaps) {
+        share.compute = partial.compute * skeleton->steps;
+        share.sent = sent;
+        share.received = received;
+      }
+      if (share.cycles > limit) continue;
       share.energy = partial.energy * all;
       share.footprint = partial.footprint;
       share.instances = partial.instances;
@@ -400,7 +490,12 @@ std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared) {
     for (const Share& left : joined) {
       for (const Share& right : shares) {
         Share sum = left;
-        sum.cycles = concurrent ? std::max(left.cycles, right.cycles) : left.cycles + right.cycles;
+        // Shar: an operator's transfers overlap with its siblings.
+        sum.cycles = concurrent || overlaps ? std::max(left.cycles, right.cycles) : left.cycles + right.cycles;
+        sum.compute += right.compute;
+        sum.sent += right.sent;
+        sum.received += right.received;
+        sum.cycles = std::max({sum.cycles, sum.compute, sum.sent, sum.received});
         sum.energy += right.energy;
         bool fits = true;
         for (size_t inner = 0; inner < machine_.memories.size(); ++inner) {
@@ -418,7 +513,7 @@ std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared) {
           fits = fits && static_cast<double>(sum.units[unit]) * skeleton->instances <=
                              static_cast<double>(machine_.units[unit].count);
         }
-        if (!fits && !restriction_.ignore_limits) continue;
+        if (sum.cycles > limit || (!fits && !restriction_.ignore_limits)) continue;
         sum.operators.push_back(right.operators.front());
         addShare(next, std::move(sum), figures_);
       }
@@ -431,31 +526,6 @@ std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared) {
                        .shared = 0,
                        .operators = std::move(share.operators)});
   return options;
-}
-
-v1::Tile PhaseSpace::tree(const SharedTiles& shared, const std::vector<const Partial*>& operators) const {
-  v1::Tile outermost = shellOf(shared, 0);
-  v1::Tile* joining = &outermost;
-  for (size_t i = 1; i < shared.tiles.size(); ++i) joining = joining->mutable_children(0);
-  const auto first_level = static_cast<int>(machine_.memories.size() - 1 - shared.tiles.size());
-  for (size_t i = 0; i < operators.size(); ++i) {
-    v1::Tile* tile = joining->mutable_children(static_cast<int>(i));
-    const v1::Kernel kernel = tile->kernel();
-    tile->clear_kernel();
-    int level = first_level;
-    for (const Partial* partial = operators[i];; partial = &(*partial->inside)[partial->choice], --level) {
-      tile->set_level(at(machine_.memories, level).name);
-      addLoops(*tile, partial->loops);
-      if (partial->inside == nullptr) {
-        *tile->mutable_kernel() = kernel;
-        if (partial->unit > 0) tile->mutable_kernel()->set_instruction(at(machine_.units, partial->unit).name);
-        break;
-      }
-      tile->set_join(v1::Tile::SEQ);
-      tile = tile->add_children();
-    }
-  }
-  return outermost;
 }
 
 }  // namespace tessera::compiler::dataflow_search

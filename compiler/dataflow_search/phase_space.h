@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/cost/movement.h"
 #include "compiler/dataflow_search/needed.h"
 #include "compiler/dataflow_search/operator_fronts.h"
 #include "tessera/v1/schedule.pb.h"
@@ -28,17 +29,25 @@ struct SharedTiles {
   int begin = 0, end = 0;  ///< statements
   v1::Tile::Join join = v1::Tile::SEQ;
   bool running = false;          ///< reductions of a softmax are running ones
-  std::vector<TileLoops> tiles;  ///< of the outermost memory and of each further level inwards; the last one joins
+  std::vector<TileLoops> tiles;  ///< of the outermost memory and of each further level inwards
+  int split = 0;                 ///< level of the tile that joins the operators, the last one
 };
 
 /// Figures of phases that add up over a run. The outermost memory's ports limit the whole run, not a phase.
 struct PhaseCost {
   double cycles = 0;       ///< without the outermost memory
   double out = 0, in = 0;  ///< bytes that it sends and receives
+  double sending = 0;      ///< cycles in which it sends, and those of the last results, which follow
+  double receiving = 0;    ///< cycles of the first slices, and those in which it receives, which follow
   double energy = 0;
 
   PhaseCost operator+(const PhaseCost& other) const {
-    return {cycles + other.cycles, out + other.out, in + other.in, energy + other.energy};
+    return {.cycles = cycles + other.cycles,
+            .out = out + other.out,
+            .in = in + other.in,
+            .sending = sending + other.sending,
+            .receiving = receiving + other.receiving,
+            .energy = energy + other.energy};
   }
 };
 
@@ -49,6 +58,12 @@ struct PhaseOption {
   std::vector<const Partial*> operators;
 };
 
+/// The tiles of one operator inside of the shared ones, outermost first; the last one is its leaf.
+struct OperatorTiles {
+  std::vector<TileLoops> tiles;
+  int unit = 0;
+};
+
 class PhaseSpace {
  public:
   using Visit = std::function<void(const SharedTiles& shared, const PhaseCost& at_least)>;
@@ -57,15 +72,28 @@ class PhaseSpace {
              std::function<bool()> stopped);
 
   /// Calls visit for all shared tiles of statements begin to end, with a cost that no option has less of. Tiles that
-  /// exceed a limit of the chip are left out.
-  /// Visits one of `stride` cuts of each tile, and no more than kMaxSampled for each join if that is above 1. `accept`
-  /// sees them before their movement is computed, with the cycles that computation and operands take at least.
+  /// exceed a limit of the chip are left out. If `stride` is 1, tiles of the outermost memory only: those whose
+  /// operators join further inwards are open. Visits one of `stride` cuts of each tile, and no more than kMaxSampled
+  /// for each join if that is above 1. `accept` sees them before their movement is computed, with the cycles that
+  /// computation and operands take at least.
   void forEach(int begin, int end, size_t stride, const std::function<bool(double cycles)>& accept, const Visit& visit);
 
-  /// All options with these shared tiles, without dominated ones.
-  std::vector<PhaseOption> options(const SharedTiles& shared);
+  bool isOpen(const SharedTiles& shared) const;
+  /// Calls visit for all tiles of the next level inside of open ones, as forEach().
+  void forEachInside(const SharedTiles& shared, const std::function<bool(double cycles)>& accept, const Visit& visit);
+
+  /// All options with these shared tiles, which are not open, that take at most `limit` cycles, without dominated ones.
+  std::vector<PhaseOption> options(const SharedTiles& shared, double limit);
 
   v1::Tile tree(const SharedTiles& shared, const std::vector<const Partial*>& operators) const;
+  v1::Tile tree(const SharedTiles& shared, const std::vector<OperatorTiles>& operators) const;
+
+  /// Loops that tiles shared by the statements may cut; `running`: also running reductions.
+  std::vector<int> sharedLoops(int begin, int end, bool running) const;
+  bool cutsRunningReduction(const SharedTiles& shared) const;
+  /// The iterations that the shared tiles leave to each operator, one number for each loop of the nest. Empty if the
+  /// tiles are not valid.
+  std::vector<Extents> extentsInside(const SharedTiles& shared) const;
 
   int64_t measured() const;
 
@@ -88,11 +116,14 @@ class PhaseSpace {
   };
   void visitTiles(SharedTiles& shared, Enumeration& enumeration, const Extents& extents);
   const Part& partOf(int begin, int end) const;
-  double computeCycles(const SharedTiles& shared) const;
-  bool cutsRunningReduction(const SharedTiles& shared) const;
-  std::vector<int> sharedLoops(int begin, int end, bool running) const;
-  /// Null if the tree is not valid or exceeds a capacity, or needs more instances or units than the chip has.
+  /// Cycles if every instance inside of the shared tiles works all the time: of the operations, or also of the ports
+  /// that operands and results pass.
+  double computeCycles(const SharedTiles& shared, bool operands) const;
+  /// Null if the tree is not valid or exceeds a capacity, or needs more instances or units than the chip has. The
+  /// measure of open tiles leaves out all tiles further inside.
   std::unique_ptr<Skeleton> measure(const SharedTiles& shared) const;
+  void addTransfers(const SharedTiles& shared, const cost::BoundTree& bound,
+                    const std::vector<cost::Boundary>& boundaries, int tile, int last_child, Skeleton& skeleton) const;
   PhaseCost lowerBound(const SharedTiles& shared, const Skeleton& skeleton) const;
   PhaseCost total(const SharedTiles& shared, const Skeleton& skeleton, double children, double energy) const;
   v1::Tile shellOf(const SharedTiles& shared, int first_nest) const;
@@ -108,7 +139,10 @@ class PhaseSpace {
   std::vector<bool> windows_;
   Needed needed_;
   /// computeCycles() of each statement, by the spatial counts around it.
-  mutable absl::flat_hash_map<std::vector<int64_t>, std::vector<double>> compute_cycles_;
+  struct Work {
+    double operations = 0, read = 0, written = 0;  ///< cycles
+  };
+  mutable absl::flat_hash_map<std::vector<int64_t>, std::vector<Work>> compute_cycles_;
   mutable std::map<std::pair<int, int>, Part> parts_;
   std::map<std::pair<int, bool>, std::unique_ptr<OperatorFronts>> fronts_;
 };

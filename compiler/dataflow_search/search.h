@@ -45,7 +45,10 @@ struct Options {
   Objective objective = Objective::kCycles;
   Restriction restriction;
   bool front = false;  ///< also returns every tree that no other one beats in cycles, energy and bytes at once
-  /// Polled often; once it returns true, the search ends with the best tree so far.
+  int threads = 1;
+  uint64_t seed = 1;  ///< of the annealing that begins the search of a large space
+  /// Polled often, by several threads at once if `threads` is above 1; once it returns true, the search ends with the
+  /// best tree so far.
   std::function<bool()> stopped = [] { return false; };
   /// Called for each better tree, with a score that no tree of the space is below.
   std::function<void(const Found& found, double at_least)> better;

@@ -30,9 +30,9 @@ def files(folder, problem, chip=CHIP):
     return [BIN / "tessera", "dataflow", "--chip", f"{folder}/chip.textproto", "--problem", f"{folder}/problem.te"]
 
 
-def search(problem, *flags, expect=0):
+def search(problem, *flags, expect=0, chip=CHIP):
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([*files(folder, problem), *(flags or ["--search"]), "--json", "--quiet"], capture_output=True,
+        done = subprocess.run([*files(folder, problem, chip), *(flags or ["--search"]), "--json", "--quiet"], capture_output=True,
                               text=True, env={**os.environ, "TESSERA_SERVER": "127.0.0.1:1"})
         check_equal(done.returncode == 0, expect == 0, done.stdout + done.stderr)
         return json.loads(done.stdout)
@@ -94,8 +94,58 @@ def test_a_signal_prints_the_best_so_far():
         check(answer["space_bound"] <= answer["score"], f"{answer['space_bound']}")
 
 
+def test_a_sweep_prices_each_variant_as_a_chip_file_would():
+    small = sized(8, 4)
+    with tempfile.TemporaryDirectory() as folder:
+        picture = pathlib.Path(folder, "sweep.svg")
+        swept = search(small, "--baseline", "Layerwise", "--time", "20s", "--sweep", "L1.capacity=512K,1M, core.count=2..4",
+                       "--sweep-out", str(picture))
+        check_equal(picture.read_text().count("<circle"), 4, "a point for each variant")
+    check_equal(swept["parameters"], ["L1.capacity", "core.count"], "parameters")
+    check_equal([point["values"] for point in swept["points"]], [[size, count] for size in (1 << 19, 1 << 20) for count in (2, 4)],
+                "the last parameter is fastest")
+    for point in swept["points"]:
+        # The chip of the page has four cores that share the DRAM's bandwidth of 16 bytes a cycle.
+        size, count = map(int, point["values"])
+        chip = CHIP.replace("524288", str(size)).replace("core\" count: 4", f"core\" count: {count}").replace(
+            "bandwidth_bytes_per_cycle: 4 shared_by: 4", f"bandwidth_bytes_per_cycle: {16 / count} shared_by: {count}")
+        alone = search(small, "--baseline", "Layerwise", "--time", "20s", chip=chip)
+        check_equal([point[key] for key in ("cycles", "energy_pj", "bytes", "tree")],
+                    [alone[key] for key in ("cycles", "energy_pj", "bytes", "tree")], f"{point['values']}")
+
+
+def test_a_search_prices_writes_and_accepts_seven_memories():
+    dearer = CHIP.replace("energy_pj_per_byte: 50", "energy_pj_per_byte: 50 write_energy_pj_per_byte: 80")
+    answer = search(CHAIN, "--search", "--objective", "energy", "--time", "20s", chip=dearer)
+    priced = json.loads(dataflow(CHAIN, answer["tree"], "--json", chip=dearer))
+    check(abs(priced["energy_pj"] / answer["energy_pj"] - 1) < 1e-9, f"{priced['energy_pj']} and {answer['energy_pj']}")
+    least = search(CHAIN, "--search", "--objective", "energy", "--time", "20s")
+    check(least["energy_pj"] < answer["energy_pj"], "dearer writes")
+    with tempfile.TemporaryDirectory() as folder:
+        problem = pathlib.Path(folder, "problem.te")
+        problem.write_text(sized(4, 2))
+        done = subprocess.run([BIN / "tessera", "dataflow", "--chip", "ascend-910-like", "--problem", problem, "--search", "--time",
+                               "3s", "--json", "--quiet"], capture_output=True, text=True)
+        check_equal(done.returncode, 0, done.stdout + done.stderr)
+        check("L0A" in json.loads(done.stdout)["tree"], "a tile at the innermost memory")
+
+
+def test_a_found_tree_is_simulated():
+    answer = search(CHAIN, "--search", "--simulate", "--time", "20s")
+    check_equal(answer["simulated"]["energy_pj"], answer["energy_pj"], "energy")
+    check(abs(answer["simulated"]["cycles"] / answer["cycles"] - 1) < 0.3, f"{answer}")
+    parts = answer["breakdown"]
+    check(abs(sum(level["energy_pj"] for level in parts["levels"]) + parts["operations_pj"] - answer["energy_pj"]) < 1e-6,
+          f"{parts}")
+
+
 def test_faults_name_the_flag():
-    for flags, message in [(["--search", "--budget", "L9=4"], "no level 'L9'; accepted: L0, L1, DRAM"),
+    for flags, message in [(["--search", "--sweep", "L9.capacity=1M"], "--sweep L9.capacity: the chip has no such figure"),
+                           (["--search", "--sweep", "core.count=1..x"], "--sweep core.count: '1..x' is no range"),
+                           (["--search", "--sweep", "core.count=2", "--simulate"], "--simulate does not go with --sweep"),
+                           (["--search", "--sweep-out", "x.svg"], "--sweep-out needs --sweep"),
+                           (["--sweep", "core.count=2"], "--tree is missing; --search and --baseline find a tree"),
+                           (["--search", "--budget", "L9=4"], "no level 'L9'; accepted: L0, L1, DRAM"),
                            (["--search", "--budget", "L1"], "accepted is LEVEL=BYTES"),
                            (["--search", "--budget", "L0=1"], "no tree of the space fits")]:
         check(message in json.dumps(search(PRODUCT, *flags, expect=1)), message)

@@ -77,6 +77,15 @@ def test_energy_is_the_sum_of_accesses_and_operations():
     check_equal(priced["energy_pj"] - plain["energy_pj"], 2 * plain["operations"], "operations")
 
 
+def test_writes_have_an_energy_of_their_own():
+    plain = json.loads(dataflow(PRODUCT, PRODUCT_TREE, "--json"))
+    dearer = CHIP.replace("energy_pj_per_byte: 50", "energy_pj_per_byte: 50 write_energy_pj_per_byte: 80")
+    for flags in ([], ["--simulate"]):
+        priced = json.loads(dataflow(PRODUCT, PRODUCT_TREE, "--json", *flags, chip=dearer))
+        check_equal(priced["energy_pj"] - plain["energy_pj"], 30 * 2 * words(priced, "DRAM", "C")["update"], f"{flags}")
+        check(abs(sum(level["energy_pj"] for level in priced["breakdown"]["levels"]) - priced["energy_pj"]) < 1e-3, "parts")
+
+
 def test_the_simulation_moves_the_same_words():
     odd = PRODUCT_TREE.replace("n:Tp/64", "n:Tp/80")  # the last step has 32 columns
     for tree in PRODUCT_TREE, odd:

@@ -120,6 +120,41 @@ std::string curveSvg(const std::string& title, const std::string& x_axis, const 
   return svg + "</svg>\n";
 }
 
+std::string categorySvg(const CategoryChart& chart) {
+  double most = 0;
+  for (const Curve& line : chart.lines)
+    for (const auto& [position, value] : line.points) most = std::max(most, value);
+  const double y_step = tickStep(most, 6);
+  const Scale x{-0.5, std::max(0.5, static_cast<double>(chart.categories.size()) - 0.5), kLeft, kWidth - 24};
+  const Scale y{0, std::floor(most / y_step + 1) * y_step, kHeight - kBottom, kTop};
+  std::string svg = head(kWidth, kHeight + kLegendRow * static_cast<double>(chart.lines.size()) + 8, chart.title);
+  for (int tick = 0; tick * y_step <= y.to + y_step / 2; ++tick) {
+    rule(svg, kLeft, y.at(tick * y_step), kWidth - 24, y.at(tick * y_step));
+    text(svg, kLeft - 6, y.at(tick * y_step) + 4, "end", absl::StrFormat("%.6g", tick * y_step));
+  }
+  for (size_t category = 0; category < chart.categories.size(); ++category)
+    text(svg, x.at(static_cast<double>(category)), kHeight - kBottom + 16, "middle", chart.categories[category]);
+  text(svg, (kLeft + kWidth) / 2, kHeight - kBottom + 34, "middle", chart.x_axis);
+  text(svg, kLeft, kTop - 8, "start", chart.y_axis);
+  std::vector<std::string> names;
+  for (size_t number = 0; number < chart.lines.size(); ++number) {
+    const Curve& line = chart.lines[number];
+    names.push_back(line.name);
+    std::string path;
+    for (const auto& [position, value] : line.points) {
+      absl::StrAppendFormat(&path, "%s%.1f %.1f", path.empty() ? "M" : "L", x.at(position), y.at(value));
+      absl::StrAppendFormat(&svg,
+                            "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"><title>%s: %.15g</title></circle>\n",
+                            x.at(position), y.at(value), colorOf(number), xmlEscaped(line.name), value);
+    }
+    if (line.points.size() > 1)
+      absl::StrAppendFormat(&svg, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", path,
+                            colorOf(number));
+  }
+  legend(svg, names, kHeight + 4);
+  return svg + "</svg>\n";
+}
+
 std::string ganttSvg(const Gantt& gantt) {
   double end = 0;
   size_t letters = 8;

@@ -15,6 +15,14 @@ struct Curve {
 std::string curveSvg(const std::string& title, const std::string& x_axis, const std::string& y_axis,
                      const std::vector<Curve>& curves);
 
+/// Lines over named positions. A line has a point at each position with a value: (position, value).
+struct CategoryChart {
+  std::string title, x_axis, y_axis;
+  std::vector<std::string> categories;
+  std::vector<Curve> lines;
+};
+std::string categorySvg(const CategoryChart& chart);
+
 /// One activity with its time interval.
 struct Bar {
   int lane = 0;  ///< index into Gantt.lanes

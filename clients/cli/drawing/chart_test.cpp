@@ -34,6 +34,16 @@ TEST(Chart, ACurveKeepsItsValueUntilTheNextPoint) {
   EXPECT_THAT(svg, HasSubstr(">none</text>")) << "it is in the legend";
 }
 
+TEST(Chart, LinesOverCategoriesLeaveOutMissingPoints) {
+  const std::string svg =
+      categorySvg({"t", "L1.capacity", "cycles", {"1M", "2M", "4M"}, {{"a & b", {{0, 8}, {2, 2}}}, {"c", {{1, 4}}}}});
+  EXPECT_EQ(count(svg, "<circle"), 3);
+  EXPECT_THAT(svg, HasSubstr("<title>a &amp; b: 2</title>"));
+  EXPECT_EQ(count(svg, "stroke-width=\"2\""), 1) << "one point is no line";
+  for (const char* label : {">1M<", ">2M<", ">4M<", ">L1.capacity<", ">c<"}) EXPECT_THAT(svg, HasSubstr(label));
+  EXPECT_THAT(categorySvg({}), Not(HasSubstr("nan")));
+}
+
 TEST(Chart, NothingAtAllIsAnEmptyChart) {
   for (const std::string& svg : {curveSvg("t", "x", "y", {}), ganttSvg({"t", {}, {}})}) {
     EXPECT_THAT(svg, HasSubstr("</svg>"));
