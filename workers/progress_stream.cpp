@@ -19,6 +19,8 @@ std::optional<v1::Progress> ProgressDecoder::feed(std::string_view bytes) {
   if (broken_) return newest;
   buffer_.append(bytes);
   size_t used = 0;
+  // Messages are length-prefixed, and a pipe splits them anywhere: an incomplete one stays in the buffer. The writer is
+  // untrusted, so a length that no message has ends the stream instead of growing the buffer.
   while (used < buffer_.size()) {
     const auto* rest = reinterpret_cast<const uint8_t*>(buffer_.data()) + used;
     const size_t left = buffer_.size() - used;

@@ -34,6 +34,7 @@ PhaseList phasesOf(llvm::ArrayRef<WorkItem> items, const ItemGroups& groups) {
       for (Nest& nest : item.nests()) phase.nests.push_back(std::move(nest));
       if (item.disjoint_from < 0 && !item.cut.empty()) phase.cut = item.cut;
     }
+    // Trees count nests over all phases: `first` is the number of the phase's first one.
     numbered += static_cast<int>(phase.nests.size());
   }
   return list;

@@ -26,6 +26,7 @@ std::vector<StaticAnalysis::Node> nodesOf(mlir::func::FuncOp func) {
     }
     for (mlir::Value input : op.getDpsInputs()) node.inputs += isTensor(input) ? 1 : 0;
     node.outputs = static_cast<int>(op.getNumDpsInits());
+    // Consumers are counted through views: both sides are traced to the value that owns the elements.
     for (mlir::linalg::LinalgOp other : operations) {
       if (other == op) continue;
       const bool reads = llvm::any_of(other.getDpsInputs(), [&](mlir::Value input) {

@@ -153,6 +153,8 @@ void shrinkFills(std::vector<WorkItem>& items) {
     if (!isFill(items[i]) || !items[i].nest) continue;
     mlir::Value target = llvm::cast<linalg::FillOp>(items[i].op).getOutputs()[0];
     if (target != rootOf(target)) continue;
+    // Only the next item that touches the buffer matters: if it overwrites a box without reading, the fill of that box
+    // is never seen. One that reads the buffer or writes it twice needs the whole fill.
     for (size_t j = i + 1; j < items.size(); ++j) {
       if (!llvm::is_contained(items[j].reads, target) && !llvm::is_contained(items[j].writes, target)) continue;
       if (!items[j].nest || items[j].removed) break;

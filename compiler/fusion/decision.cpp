@@ -59,6 +59,7 @@ std::string mega(double bytes) { return absl::StrFormat("%.2f MB", bytes / 1e6);
 
 /// Returns the chain with all loops cuttable except those of windows.
 Chain withoutWhole(Chain chain) {
+  // A loop of a window (its subscript has two terms, "h + r") makes neighbouring blocks overlap: it stays whole.
   std::vector<bool> slides(chain.loops.size(), false);
   for (const Access& tensor : chain.accesses)
     for (const Subscript& subscript : tensor.subscripts)

@@ -56,6 +56,7 @@ absl::StatusOr<int> Body::slotOf(mlir::Value value, const Surroundings& surround
 }
 
 absl::Status Body::add(mlir::Operation* op, const Surroundings& surroundings) {
+  // A constant costs nothing at run time: its lanes are filled once, here.
   if (auto constant = llvm::dyn_cast<arith::ConstantOp>(op)) {
     const std::optional<Scalar> value = scalarOf(constant.getValue());
     if (!value) return absl::UnimplementedError("a constant in a body is no scalar");

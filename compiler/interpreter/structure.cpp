@@ -9,6 +9,8 @@ uint64_t wordOf(const void* pointer) { return reinterpret_cast<uintptr_t>(pointe
 
 }  // namespace
 
+// Values are numbered in the order of the walk, so addresses do not count. A value from outside of `op` has the number
+// 0, and operands of `op` itself are left out: equal bodies on different operands are equal.
 uint64_t structureOf(mlir::Operation* op) {
   uint64_t hash = 0;
   llvm::DenseMap<mlir::Value, uint64_t> numbers;

@@ -111,6 +111,8 @@ bool Block::multiplyOpaque(int m, int n, int k) {
       words[2].list.size() != kSourceWords || (!in_rows[0] && i_->op[4] != "col") ||
       (!in_rows[1] && i_->op[5] != "col"))
     return fail("its types or registers are not known");
+  // PTX does not say which thread holds which element of a fragment. slotOf() is this machine's
+  // own choice, the same for loads, stores and products: correct code does not depend on it.
   const auto read = [&](size_t operand, int count, v1::DataType type) {
     std::vector<double> elements(static_cast<size_t>(count));
     for (int number = 0; number < count; ++number) {

@@ -87,6 +87,8 @@ void addLeaf(const v1::Tile& leaf, Features& features) {
     distance = std::max(distance, stage.distance());
   }
   const v1::Prefetch& fetch = kernel.prefetch();
+  // The model is fitted on rows of this order and scale: counts by logarithm (sized), small numbers as shares of a
+  // generous maximum.
   const std::array<float, kPlain> plain = {
       sized(kernel.lanes()),
       sized(points),

@@ -162,6 +162,7 @@ std::string Legality::refusalOf(const v1::Tile& leaf, int vector_bits) const {
                         " steps of the innermost sum at least");
   if (vector_registers_ > 0 && traits.streams && accumulators(kernel) > most_accumulators_)
     return "more results than the chip has registers";
+  // A loop that the tile does not cover must be walked by a loop of the leaf, or iterations would be left out.
   if (traits.tile != KernelTraits::Tile::kWholeBlock)
     for (const auto& [key, extent] : extents_) {
       if (key.first != kernel.nest() || isReduction(key.second)) continue;

@@ -31,6 +31,7 @@ void flatten(const Message& message, const std::string& prefix, std::map<std::st
   message.GetReflection()->ListFields(message, &set);
   for (const FieldDescriptor* field : set) {
     const std::string path = prefix + field->name();
+    // Messages become paths down to plain fields ("levels[L1].capacity"); a list of plain values stays one entry.
     const bool nested = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     if (nested && !field->is_repeated()) {
       flatten(message.GetReflection()->GetMessage(message, field), path + ".", fields);

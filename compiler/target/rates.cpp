@@ -55,6 +55,7 @@ std::string rateKinds() {
 
 const v1::ComputeUnit::Rate* rateOf(const v1::ComputeUnit& unit, std::string_view operation, v1::DataType dtype) {
   operation = withoutPredicate(operation);
+  // The most specific rate wins: of the operation before that of its kind, of the data type before that of all types.
   for (const std::string_view name : {operation, kindOf(operation)}) {
     if (name.empty()) continue;
     for (const v1::DataType type : {dtype, v1::DATA_TYPE_UNSPECIFIED}) {

@@ -101,6 +101,8 @@ absl::StatusOr<std::string> timelineJson(Upstream& upstream, const WebCaller& ca
   std::vector<v1::JobEvent> attempts;
   std::optional<std::vector<v1::JobEvent>> events;
   bool more = false;
+  // The history of a job that is over has an end. A job that runs goes on: its history is complete when no event
+  // follows within kSilence, since stored events come at once.
   for (auto patience = kFirstEvent; !more && stream.wait(over ? WebLimits::kCallPatience : patience);
        patience = kSilence) {
     events = stream.take();

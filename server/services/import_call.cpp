@@ -56,6 +56,8 @@ absl::Status ImportCall::take() {
     return absl::OkStatus();
   }
   int64_t imported = 0;
+  // One transaction per message of the stream, so an import of any size holds no long one. The store may run the body
+  // again, so the count starts within it.
   TESSERA_RETURN_IF_ERROR(store_.transact([&](storage::Transaction& tx) -> absl::Status {
     imported = 0;
     for (const v1::TuningRecord& record : records) {

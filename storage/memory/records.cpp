@@ -35,6 +35,7 @@ absl::StatusOr<Page<BestGroup>> MemoryTransaction::bestRecords(const BestQuery& 
             record->threads()}]
         .push_back(record.get());
   }
+  // As in SQL, groups are walked in the order of their keys, from behind the last one of the page before.
   const auto next = [&](const GroupKey& behind) -> absl::StatusOr<std::optional<GroupKey>> {
     const auto group = groups.upper_bound(behind);
     return group == groups.end() ? std::nullopt : std::optional(group->first);

@@ -356,6 +356,7 @@ absl::StatusOr<int> S3ObjectStore::removeIncomplete(int64_t age_s) {
   TESSERA_ASSIGN_OR_RETURN(const HttpResponse answer,
                            send({"GET", "", {{"uploads", ""}, {"prefix", location_.prefix}}}, requests_.lists));
   TESSERA_RETURN_IF_ERROR(statusOf("", answer));
+  // Ages are taken by the clock of the store, which also wrote the times of the uploads.
   const auto date = answer.headers.find("date");
   const int64_t now = date == answer.headers.end() ? time(nullptr) : parseHttpDate(date->second);
   struct Found {

@@ -243,6 +243,8 @@ absl::StatusOr<std::vector<QueueDepth>> depths(Database& database) {
   while (true) {
     TESSERA_ASSIGN_OR_RETURN(bool row, counts.step());
     if (!row) return depths;
+    // Counts come from one small table. The oldest task is found by one index lookup for each part and priority of the
+    // queue, because a minimum over all ready tasks would read every one of them.
     QueueDepth depth{static_cast<v1::TaskKind>(counts.integer(0)), counts.integer(1),
                      std::numeric_limits<int64_t>::max()};
     std::vector<Part> parts;

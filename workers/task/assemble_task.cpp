@@ -24,6 +24,8 @@ absl::StatusOr<v1::TaskResult> runAssembleTask(const TaskContext& task) {
     TESSERA_ASSIGN_OR_RETURN(auto weights, task.input(spec.weights().sha256()));
     request.weights_path = weights;
     request.weights_sha256 = spec.weights().sha256();
+    // Large weights are a blob of their own already: the artifact is stored as what precedes them, that blob, and what
+    // follows, so artifacts of several targets share one copy.
     if (spec.weights().size_bytes() >= kMinSharedWeightsBytes) {
       request.artifact_path = task.output(kBefore);
       request.after_weights_path = task.output(kBehind);

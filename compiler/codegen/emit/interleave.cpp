@@ -37,6 +37,7 @@ void interleavePoints(mlir::ModuleOp module) {
     if (!around->removeAttr(kInterleaved)) return;
     for (mlir::Region& region : around->getRegions())
       for (mlir::Block& block : region) {
+        // An operation that must stay where it is ends a run; only operations within a run change their order.
         llvm::SmallVector<llvm::SmallVector<mlir::Operation*>> runs(1);
         for (mlir::Operation& op : block) {
           if (moves(op)) {

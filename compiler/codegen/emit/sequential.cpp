@@ -20,6 +20,8 @@ bool repeatable(Value value) {
 
 }  // namespace
 
+// A phase may use values that can be computed again within it (constants, sizes, views) and those of its own loops. Any
+// other value passes from phase to phase outside of memory.
 bool phasesShareValues(const PhaseList& list) {
   for (const Phase& phase : list.phases) {
     llvm::SetVector<mlir::Operation*> own(phase.loops.begin(), phase.loops.end());

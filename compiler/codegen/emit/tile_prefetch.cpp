@@ -252,6 +252,8 @@ void TilePrefetch::nextSlice(Value step) {
     Value group = arith::MulIOp::create(b_, loc, done, constant(wanted.scaled));
     group = arith::ShRUIOp::create(b_, loc, group, constant(kScale));
     Value address = wanted.first;
+    // `group` is the number of the group of lines. Each dimension of the next slice takes its digit of it (remainder)
+    // and leaves the rest (quotient), so consecutive steps walk the slice in order without a table.
     auto take = [&](int64_t count, int64_t stride, bool last) {
       Value position = last ? group : arith::RemUIOp::create(b_, loc, group, constant(count)).getResult();
       if (!last) group = arith::DivUIOp::create(b_, loc, group, constant(count));
@@ -358,6 +360,7 @@ void TilePrefetch::results(Value step) {
 }
 
 bool prefetchesPanel(const Nest& nest, const TilePlan& plan) {
+  // The points of a full tile, as the emitter unrolls them: a panel is fetched only if they share its rows evenly.
   std::vector<Point> points{{llvm::SmallVector<int64_t>(nest.loops(), 0), plan.lanes}};
   for (int loop : plan.points) {
     std::vector<Point> expanded;

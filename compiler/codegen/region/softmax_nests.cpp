@@ -149,6 +149,7 @@ Nest lastStep(const Nest& product, Value accumulator) {
       if (!input.access.root) continue;
       input.access = overRows(product, input.access, input.access.root);
       if (!input.from) continue;
+      // What came in a register from the first statement comes from memory now; the others move up by one.
       if (input.from->statement == 0) {
         input = {overRows(product, product.statements[0].outputs[0].access, accumulator), nullptr, std::nullopt};
       } else {

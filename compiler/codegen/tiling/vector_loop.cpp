@@ -124,6 +124,8 @@ TilePlan planVectors(const Nest& nest, const Chip& chip) {
 }
 
 int transposedLoop(const Nest& nest, int vector_loop, int lanes) {
+  // An input with a stride along the vector loop would be gathered element by element. If another loop has stride 1 in
+  // it, a square of both loops is loaded by rows and transposed in registers.
   if (lanes == 1 || nest.hasReduction()) return -1;
   for (const Statement& statement : nest.statements)
     for (const Operand& input : statement.inputs) {

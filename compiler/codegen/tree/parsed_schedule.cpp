@@ -43,6 +43,7 @@ absl::StatusOr<ParsedVariant> variantOfTile(const Leaf& tile) {
   if (own.join() != v1::Tile::SHAR || own.loops_size() > 0 || own.stages_size() > 0 || !own.level().empty() ||
       own.deferred_softmax() || own.has_kernel())
     return refused(tile, "the tile of one kind of slices", "[] Shar");
+  // A child is a leaf, or a strip: a loop over rows whose leaves take turns on a few rows at a time.
   for (const Leaf& child : childrenOf(tile)) {
     if (child.tile->has_kernel()) {
       variant.leaves.push_back(child);

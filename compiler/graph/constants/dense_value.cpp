@@ -39,6 +39,9 @@ void transposeLines(const char* from, char* to, int64_t read, int64_t write) {
 template <typename T>
 void copyPlane(const char* from, char* to, const PlaneLoop& outer, const PlaneLoop& inner) {
   constexpr int64_t kWidth = sizeof(T);
+  // Rows that are contiguous on both sides are copied whole. All else goes in blocks of one cache line by one cache
+  // line, so that a line of the strided side is used up before it leaves the cache; a full block whose source is
+  // contiguous along the outer loop and whose target along the inner one is transposed in registers.
   if (inner.read == 1 && inner.write == 1) {
     for (int64_t o = 0; o < outer.extent; ++o) {
       std::memcpy(to + o * outer.write * kWidth, from + o * outer.read * kWidth, inner.extent * kWidth);

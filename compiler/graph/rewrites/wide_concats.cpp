@@ -14,6 +14,7 @@ int splitWideConcats(mlir::func::FuncOp main) {
     if (concat.getInputs().size() <= kMost) continue;
     mlir::OpBuilder builder(concat);
     llvm::SmallVector<mlir::Value> parts(concat.getInputs());
+    // A tree of concatenations: each round joins kMost neighbours, which keeps the order.
     while (parts.size() > kMost) {
       llvm::SmallVector<mlir::Value> joined;
       for (llvm::ArrayRef<mlir::Value> rest = parts; !rest.empty();) {

@@ -181,6 +181,7 @@ std::vector<Operation*> viewsBefore(const Group& group) {
   llvm::SetVector<Operation*> views;
   for (Operation* op : group.ops) {
     for (Value operand : op->getOperands()) {
+      // A view may be of a view: all of the way up to a value that is computed.
       for (Operation* producer = operand.getDefiningOp(); producer && kindOf(producer) == OpKind::kView;
            producer = producer->getOperand(0).getDefiningOp()) {
         if (!llvm::is_contained(group.ops, producer)) views.insert(producer);
