@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "clients/cli/latency.h"
 #include "clients/cli/output.h"
+#include "clients/cli/plan_inputs.h"
 #include "clients/cli/tensor_flags.h"
 #include "compiler/opencl/session.h"
-#include "compiler/runtime/variants.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::client {
@@ -29,40 +29,11 @@ struct DeviceRun {
   OutputFolder folder;
 };
 
-absl::StatusOr<size_t> variantOf(const OpenClArtifact& artifact, const RunInputs& from,
-                                 const std::map<std::string, Tensor>& given) {
-  std::vector<std::string> names;
-  for (const v1::TensorSpec& input : artifact.plan().inputs()) names.push_back(input.name());
-  return selectVariant(
-      from, given, names, artifact.variants(),
-      [&](std::span<const tessera_shape> inputs, std::span<const tessera_dimension> dimensions, size_t& variant) {
-        return compiler::findVariant(artifact.module(), {.inputs = inputs, .dimensions = dimensions}, &variant)
-            .message();
-      });
-}
-
-// The bytes of each input: given, known from compiling, or generated.
-absl::StatusOr<std::map<std::string, Tensor>> completedInputs(const RunInputs& from, const v1::Plan& plan,
-                                                              std::map<std::string, Tensor> given) {
-  std::map<std::string, const v1::TensorValue*> known;
-  for (const v1::TensorValue& value : plan.fixed_inputs()) known[value.spec().name()] = &value;
-  for (const v1::TensorValue& value : plan.default_inputs()) known[value.spec().name()] = &value;
-  uint64_t seed = from.seed;
-  for (const v1::TensorSpec& spec : plan.inputs()) {
-    if (const auto value = known.find(spec.name()); value != known.end())
-      given.try_emplace(spec.name(), Tensor{spec, value->second->data()});
-    if (from.random) given.try_emplace(spec.name(), seededTensor(spec, seed));
-    ++seed;
-  }
-  const std::vector<v1::TensorSpec> specs(plan.inputs().begin(), plan.inputs().end());
-  TESSERA_RETURN_IF_ERROR(checkInputs(given, specs));
-  return given;
-}
-
 absl::StatusOr<DeviceRun> runOnDevice(const OpenClRunRequest& request) {
   TESSERA_ASSIGN_OR_RETURN(const auto artifact, OpenClArtifact::open(request.file, request.verify_weights));
   TESSERA_ASSIGN_OR_RETURN(auto files, readInputs(request.inputs.files));
-  TESSERA_ASSIGN_OR_RETURN(const size_t variant, variantOf(*artifact, request.inputs, files));
+  TESSERA_ASSIGN_OR_RETURN(const size_t variant, selectVariantOf(artifact->plan(), artifact->module(),
+                                                                 artifact->variants(), request.inputs, files));
   const v1::Plan& plan = artifact->variant(variant);
   TESSERA_ASSIGN_OR_RETURN(const auto given, completedInputs(request.inputs, plan, std::move(files)));
   std::vector<std::string_view> inputs;

@@ -11,9 +11,9 @@
 #include "absl/strings/str_format.h"
 #include "clients/cli/drawing/chart.h"
 #include "clients/cli/output.h"
+#include "clients/cli/plan_inputs.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/local_file.h"
-#include "compiler/runtime/variants.h"
 #include "compiler/simulator/run_cost.h"
 #include "compiler/simulator/session.h"
 #include "proto/support/status_macros.h"
@@ -24,18 +24,6 @@ namespace {
 using compiler::simulator::RunEvent;
 using compiler::simulator::SimulatedArtifact;
 using compiler::simulator::SimulatedSession;
-
-absl::StatusOr<size_t> variantFor(const SimulatedArtifact& artifact, const RunInputs& from,
-                                  const std::map<std::string, Tensor>& given) {
-  std::vector<std::string> names;
-  for (const v1::TensorSpec& input : artifact.plan().inputs()) names.push_back(input.name());
-  return selectVariant(
-      from, given, names, artifact.variants(),
-      [&](std::span<const tessera_shape> inputs, std::span<const tessera_dimension> dimensions, size_t& variant) {
-        return compiler::findVariant(artifact.module(), {.inputs = inputs, .dimensions = dimensions}, &variant)
-            .message();
-      });
-}
 
 struct Ran {
   std::string chip;
@@ -49,20 +37,9 @@ struct Ran {
 // Reads the inputs, runs the program and writes the outputs.
 absl::Status compute(const SimulatedRunRequest& request, const v1::Plan& plan, SimulatedSession& session, Ran& ran,
                      std::map<std::string, Tensor> given) {
-  std::map<std::string, const v1::TensorValue*> known;
-  for (const v1::TensorValue& value : plan.fixed_inputs()) known[value.spec().name()] = &value;
-  for (const v1::TensorValue& value : plan.default_inputs()) known[value.spec().name()] = &value;
-  uint64_t seed = request.inputs.seed;
-  for (const v1::TensorSpec& spec : plan.inputs()) {
-    if (const auto value = known.find(spec.name()); value != known.end())
-      given.try_emplace(spec.name(), Tensor{spec, value->second->data()});
-    if (request.inputs.random) given.try_emplace(spec.name(), seededTensor(spec, seed));
-    ++seed;
-  }
-  const std::vector<v1::TensorSpec> specs(plan.inputs().begin(), plan.inputs().end());
-  TESSERA_RETURN_IF_ERROR(checkInputs(given, specs));
+  TESSERA_ASSIGN_OR_RETURN(given, completedInputs(request.inputs, plan, std::move(given)));
   std::vector<std::string_view> inputs;
-  for (const v1::TensorSpec& spec : specs) inputs.emplace_back(given.at(spec.name()).bytes);
+  for (const v1::TensorSpec& spec : plan.inputs()) inputs.emplace_back(given.at(spec.name()).bytes);
   std::vector<std::string> outputs;
   TESSERA_RETURN_IF_ERROR(session.run(inputs, outputs));
   ran.outputs = session.outputSpecs();
@@ -74,7 +51,8 @@ absl::Status compute(const SimulatedRunRequest& request, const v1::Plan& plan, S
 absl::StatusOr<Ran> simulate(const SimulatedRunRequest& request) {
   TESSERA_ASSIGN_OR_RETURN(const auto artifact, SimulatedArtifact::open(request.file, request.verify_weights));
   TESSERA_ASSIGN_OR_RETURN(auto given, readInputs(request.inputs.files));
-  TESSERA_ASSIGN_OR_RETURN(const size_t variant, variantFor(*artifact, request.inputs, given));
+  TESSERA_ASSIGN_OR_RETURN(const size_t variant, selectVariantOf(artifact->plan(), artifact->module(),
+                                                                 artifact->variants(), request.inputs, given));
   TESSERA_ASSIGN_OR_RETURN(const auto session, SimulatedSession::create(*artifact, variant));
   const v1::Target& chip = artifact->plan().target();
   Ran ran{.chip = chip.name(),

@@ -25,8 +25,7 @@ v1::Target deviceOf(const v1::BuildUnit& unit) {
 }
 
 absl::StatusOr<v1::OpenClKernel> writtenKernel(const v1::BuildUnit& unit) {
-  TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, spatial::kernelOf(unit));
-  *kernel.mutable_schedule() = unit.schedule();
+  TESSERA_ASSIGN_OR_RETURN(const v1::SpatialKernel kernel, spatial::scheduledKernelOf(unit));
   return opencl::writeKernel(kernel, deviceOf(unit));
 }
 

@@ -32,12 +32,6 @@ v1::Target targetOf(const v1::BuildUnit& unit) {
   return target;
 }
 
-absl::StatusOr<v1::SpatialKernel> scheduledKernel(const v1::BuildUnit& unit) {
-  TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, spatial::kernelOf(unit));
-  *kernel.mutable_schedule() = unit.schedule();
-  return kernel;
-}
-
 /// INVALID_TARGET for a nest that no unit of the chip runs.
 absl::Status unscheduled(const absl::Status& status) {
   if (status.code() != absl::StatusCode::kFailedPrecondition) return status;
@@ -112,12 +106,12 @@ class SpatialBackend final : public Backend {
   }
 
   absl::Status validate(const v1::BuildUnit& unit) const override {
-    TESSERA_ASSIGN_OR_RETURN(const v1::SpatialKernel kernel, scheduledKernel(unit));
+    TESSERA_ASSIGN_OR_RETURN(const v1::SpatialKernel kernel, spatial::scheduledKernelOf(unit));
     return loaded(kernel, targetOf(unit)).status();
   }
 
   absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) const override {
-    TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, scheduledKernel(unit));
+    TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, spatial::scheduledKernelOf(unit));
     const v1::Target target = targetOf(unit);
     TESSERA_RETURN_IF_ERROR(loaded(kernel, target).status());
     addRefusal(kernel, target);

@@ -340,4 +340,10 @@ absl::StatusOr<v1::SpatialKernel> kernelOf(const v1::BuildUnit& unit) {
   return kernel;
 }
 
+absl::StatusOr<v1::SpatialKernel> scheduledKernelOf(const v1::BuildUnit& unit) {
+  TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, kernelOf(unit));
+  *kernel.mutable_schedule() = unit.schedule();
+  return kernel;
+}
+
 }  // namespace tessera::compiler::spatial

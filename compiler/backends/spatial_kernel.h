@@ -13,4 +13,7 @@ namespace tessera::compiler::spatial {
 /// naming the operation that no nest expresses; INTERNAL if the workload's IR is malformed.
 absl::StatusOr<v1::SpatialKernel> kernelOf(const v1::BuildUnit& unit);
 
+/// kernelOf() with the unit's schedule, which is not checked.
+absl::StatusOr<v1::SpatialKernel> scheduledKernelOf(const v1::BuildUnit& unit);
+
 }  // namespace tessera::compiler::spatial

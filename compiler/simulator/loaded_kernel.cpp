@@ -158,7 +158,7 @@ class Kernel : public LoadedKernel {
   }
 
  private:
-  /// Adds the phase of a tree: its leaves' nests, each of which has one leaf.
+  /// Adds the nests of a tree's leaves as one phase; a nest has one leaf.
   absl::Status take(const v1::Tile& tree, int phase, std::vector<int>& phase_of) {
     const std::string path = absl::StrCat(phase);
     const auto claim = [&](int nest, const std::string& at) -> absl::StatusOr<size_t> {
