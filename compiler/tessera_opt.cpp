@@ -1,6 +1,6 @@
 // tessera-opt: runs single steps of the compiler on MLIR text, for lit tests and for people. Upstream's passes
 // are all there to combine them with.
-#include "compiler/codegen/passes.h"
+#include "compiler/backends/cpu/passes.h"
 #include "compiler/graph/passes.h"
 #include "compiler/ir/loop_op.h"
 #include "mlir/InitAllDialects.h"

@@ -17,8 +17,8 @@
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
 #include "clients/cpp/local_file.h"
-#include "compiler/ptx/kernel.h"
-#include "compiler/ptx/write.h"
+#include "compiler/backends/ptx/kernel.h"
+#include "compiler/backends/ptx/write.h"
 #include "compiler/target/element_text.h"
 
 namespace tessera::client {
@@ -279,7 +279,7 @@ void addKernelCommand(CommandLine& line) {
       "The operator's mapping becomes blocks of thread groups: tiles copied to shared memory stage by stage, "
       "fragments\n"
       "fetched from there, results kept in registers. The text is run by an interpreter of PTX and compared with the\n"
-      "operator's loops; accesses that meet in one bank are counted. compiler/ptx/README.md says how.\n"
+      "operator's loops; accesses that meet in one bank are counted. compiler/backends/ptx/README.md says how.\n"
       "For an FPGA the sources have read, compute and write processes over double buffers, and a test bench that any "
       "C++\n"
       "compiler builds; compiler/backends/hls/README.md says how.");

@@ -13,11 +13,11 @@
 #include "clients/cli/operator_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
+#include "compiler/backends/spatial/lower.h"
 #include "compiler/intrinsic/explain.h"
 #include "compiler/intrinsic/layout.h"
 #include "compiler/intrinsic/standard_operators.h"
 #include "compiler/intrinsic/tiling_choice.h"
-#include "compiler/simulator/lower.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/instruction_sets.h"
 

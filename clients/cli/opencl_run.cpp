@@ -11,7 +11,7 @@
 #include "clients/cli/output.h"
 #include "clients/cli/plan_inputs.h"
 #include "clients/cli/tensor_flags.h"
-#include "compiler/opencl/session.h"
+#include "compiler/backends/opencl/session.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::client {

@@ -21,9 +21,9 @@
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/trust.h"
 #include "clients/cpp/versions.h"
-#include "compiler/opencl/session.h"
+#include "compiler/backends/opencl/session.h"
+#include "compiler/backends/spatial/session.h"
 #include "compiler/runtime/tessera.h"
-#include "compiler/simulator/session.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::client {

@@ -14,7 +14,7 @@
 #include "clients/cli/operator_flags.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
-#include "compiler/simulator/simulate.h"
+#include "compiler/backends/spatial/simulate.h"
 #include "proto/support/status_macros.h"
 #include "tessera/v1/analysis.pb.h"
 
@@ -334,7 +334,7 @@ void addSimulateCommand(CommandLine& line) {
       "The cheapest mapping of an operator becomes loops, copies between the described memories, and calls. "
       "The\nsimulator runs the program by the description of the instruction and compares it with the operator's "
       "loops;\nlatencies and bandwidths give the cycles. PREDICTED is the cost model's value; "
-      "compiler/simulator/README.md\ndocuments both. With --op, built-in targets and files need no server.");
+      "compiler/backends/spatial/README.md\ndocuments both. With --op, built-in targets and files need no server.");
   command->callback([&line, flags] { line.action = [&line, flags] { return simulate(line, *flags); }; });
 }
 

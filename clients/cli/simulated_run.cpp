@@ -14,8 +14,8 @@
 #include "clients/cli/plan_inputs.h"
 #include "clients/cli/tensor_flags.h"
 #include "clients/cpp/local_file.h"
-#include "compiler/simulator/run_cost.h"
-#include "compiler/simulator/session.h"
+#include "compiler/backends/spatial/run_cost.h"
+#include "compiler/backends/spatial/session.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::client {

@@ -13,7 +13,7 @@
 #include "clients/cli/list_output.h"
 #include "clients/cli/output.h"
 #include "clients/cli/target_flag.h"
-#include "compiler/opencl/driver.h"
+#include "compiler/backends/opencl/driver.h"
 #include "compiler/target/host.h"
 #include "compiler/target/target.h"
 

@@ -14,7 +14,7 @@
 #include "compiler/artifact/internal_failure.h"
 #include "compiler/artifact/link.h"
 #include "compiler/artifact/zip_writer.h"
-#include "compiler/opencl/prelude.h"
+#include "compiler/backends/opencl/prelude.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/target/target.h"

@@ -8,7 +8,7 @@
 #include "compiler/artifact/grid_bounds.h"
 #include "compiler/artifact/internal_failure.h"
 #include "compiler/artifact/write_bounds.h"
-#include "compiler/codegen/target_machine.h"
+#include "compiler/backends/cpu/target_machine.h"
 #include "compiler/runtime/module_abi.h"
 #include "compiler/runtime/tessera.h"
 #include "llvm/IR/Constants.h"

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/target_machine.h"
+#include "compiler/backends/cpu/target_machine.h"
 #include "compiler/target/host.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/IR/LLVMContext.h"

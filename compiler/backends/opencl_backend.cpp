@@ -2,11 +2,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/backends/backend.h"
+#include "compiler/backends/kernel_check.h"
+#include "compiler/backends/opencl/driver.h"
+#include "compiler/backends/opencl/kernel_code.h"
+#include "compiler/backends/opencl/kernel_run.h"
 #include "compiler/backends/spatial_kernel.h"
-#include "compiler/opencl/driver.h"
-#include "compiler/opencl/kernel_code.h"
-#include "compiler/opencl/kernel_run.h"
-#include "compiler/verification/kernel_check.h"
 #include "proto/messages/deterministic_bytes.h"
 #include "proto/messages/failure.h"
 #include "proto/support/status_macros.h"
@@ -29,7 +29,7 @@ absl::StatusOr<v1::OpenClKernel> writtenKernel(const v1::BuildUnit& unit) {
   return opencl::writeKernel(kernel, deviceOf(unit));
 }
 
-/// Writes each loop nest of a workload as a function of OpenCL C (compiler/opencl).
+/// Writes each loop nest of a workload as a function of OpenCL C (compiler/backends/opencl).
 class OpenClBackend final : public Backend {
  public:
   CodeFacts facts(const v1::Target&, bool) const override {

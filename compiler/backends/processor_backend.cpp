@@ -1,12 +1,12 @@
 #include "compiler/backends/backend.h"
-#include "compiler/codegen/codegen.h"
+#include "compiler/backends/cpu/codegen.h"
+#include "compiler/backends/kernel_check.h"
 #include "compiler/target/dot_product.h"
-#include "compiler/verification/kernel_check.h"
 
 namespace tessera::compiler {
 namespace {
 
-/// Vector code of processors (compiler/codegen).
+/// Vector code of processors (compiler/backends/cpu).
 class ProcessorBackend final : public Backend {
  public:
   CodeFacts facts(const v1::Target&, bool) const override { return {}; }

@@ -4,13 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/backends/backend.h"
+#include "compiler/backends/kernel_check.h"
+#include "compiler/backends/spatial/kernel.h"
 #include "compiler/backends/spatial_kernel.h"
 #include "compiler/schedule/chip_words.h"
 #include "compiler/schedule/summary.h"
-#include "compiler/simulator/kernel.h"
 #include "compiler/target/instruction_sets.h"
 #include "compiler/target/product_factors.h"
-#include "compiler/verification/kernel_check.h"
 #include "proto/messages/deterministic_bytes.h"
 #include "proto/messages/failure.h"
 #include "proto/support/status_macros.h"
@@ -75,7 +75,7 @@ void addRefusal(v1::SpatialKernel& kernel, const v1::Target& target) {
     kernel.set_refusal(proposed.refusal());
 }
 
-/// Workloads as loop nests with schedules, which the simulator runs (compiler/simulator).
+/// Workloads as loop nests with schedules, which the simulator runs (compiler/backends/spatial).
 class SpatialBackend final : public Backend {
  public:
   CodeFacts facts(const v1::Target& target, bool scalar) const override {

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/backends/cpu/bufferize.h"
 #include "compiler/backends/spatial_access.h"
 #include "compiler/backends/spatial_body.h"
-#include "compiler/codegen/bufferize.h"
 #include "compiler/graph/analysis/element_type.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

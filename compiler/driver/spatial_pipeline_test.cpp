@@ -12,13 +12,13 @@
 #include <map>
 #include <random>
 
+#include "compiler/backends/spatial/kernel.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/import/testing/model_builder.h"
 #include "compiler/runtime/artifact_reader.h"
 #include "compiler/runtime/tessera.h"
 #include "compiler/schedule/pins.h"
 #include "compiler/schedule/text.h"
-#include "compiler/simulator/kernel.h"
 #include "compiler/target/target.h"
 #include "proto/messages/failure.h"
 

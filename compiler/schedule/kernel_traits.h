@@ -8,7 +8,7 @@
 namespace tessera::compiler {
 
 /// The properties of a kernel (v1::Kernel.variant) that readers, searches and code generation need to know about its
-/// leaves. A kernel is a row of this table and, if it runs nests, an entry of compiler/codegen/kernel/registry; no
+/// leaves. A kernel is a row of this table and, if it runs nests, an entry of compiler/backends/cpu/kernel/registry; no
 /// other code depends on a kernel's name.
 struct KernelTraits {
   /// a nest; a copy of one operand of a nest to panels; operations that do not form a nest

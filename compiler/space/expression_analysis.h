@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/codegen/static_analysis.h"
+#include "compiler/backends/cpu/static_analysis.h"
 
 namespace tessera::compiler::space {
 

@@ -4,11 +4,11 @@
 #include <map>
 #include <set>
 
-#include "compiler/codegen/codegen.h"
-#include "compiler/codegen/loaded_unit.h"
-#include "compiler/codegen/static_analysis.h"
-#include "compiler/codegen/testing/check_workload.h"
-#include "compiler/codegen/testing/workload_text.h"
+#include "compiler/backends/cpu/codegen.h"
+#include "compiler/backends/cpu/loaded_unit.h"
+#include "compiler/backends/cpu/static_analysis.h"
+#include "compiler/backends/cpu/testing/check_workload.h"
+#include "compiler/backends/cpu/testing/workload_text.h"
 #include "compiler/search/legality.h"
 #include "compiler/search/space.h"
 

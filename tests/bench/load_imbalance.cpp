@@ -18,7 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "compiler/codegen/loaded_unit.h"
+#include "compiler/backends/cpu/loaded_unit.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/target/chip.h"
 #include "compiler/target/target.h"

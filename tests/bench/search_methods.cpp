@@ -31,7 +31,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "compiler/codegen/static_analysis.h"
+#include "compiler/backends/cpu/static_analysis.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/runtime/tessera.h"
 #include "compiler/schedule/text.h"

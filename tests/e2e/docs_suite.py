@@ -30,7 +30,7 @@ RUN = {"tour": 200, "models": 120, "targets": 120, "tuning": 200}  # pages whose
 OWN_SERVICE = {"tour"}  # starts its own service
 SEARCHES = {"tuning"}
 HANDED_ROUND = ("README.md", "clients/README.md", "clients/python/README.md", "server/README.md", "tests/README.md",
-                "compiler/intrinsic/README.md", "compiler/search/README.md", "compiler/simulator/README.md")
+                "compiler/intrinsic/README.md", "compiler/search/README.md", "compiler/backends/spatial/README.md")
 REPOSITORY = re.compile(r"(?<![\w/.-])((?:proto|compiler|storage|server|workers|clients|deploy|tests)/[\w./-]*\w)")
 PROGRAMS = ("tessera", "tesserad", "tessera-worker")
 pytestmark = pytest.mark.service(arguments=("--web-listen", "127.0.0.1:0"))

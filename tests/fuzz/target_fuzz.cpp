@@ -4,10 +4,10 @@
 
 #include <string>
 
+#include "compiler/backends/spatial/lower.h"
+#include "compiler/backends/spatial/timeline.h"
 #include "compiler/intrinsic/layout.h"
 #include "compiler/intrinsic/matching.h"
-#include "compiler/simulator/lower.h"
-#include "compiler/simulator/timeline.h"
 #include "compiler/target/difference.h"
 #include "compiler/target/instruction_sets.h"
 #include "compiler/target/positions.h"

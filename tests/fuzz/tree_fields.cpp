@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "compiler/codegen/codegen.h"
-#include "compiler/codegen/testing/tree_mutations.h"
+#include "compiler/backends/cpu/codegen.h"
+#include "compiler/backends/cpu/testing/tree_mutations.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/schedule/text.h"
 #include "compiler/target/target.h"

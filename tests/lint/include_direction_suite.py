@@ -165,8 +165,8 @@ def test_deciding_and_applying_use_the_analysis_alone():
     found = arrows(ROOT, tracked())
     sides = ("decide", "apply")
     for side in sides:
-        check(any(arrow[:2] == ("compiler/codegen", side) for arrow in found), f"compiler/codegen/{side} includes no room")
-    check_equal([include for (of, a, b), include in found.items() if of == "compiler/codegen" and {a, b} == set(sides)],
+        check(any(arrow[:2] == ("compiler/backends/cpu", side) for arrow in found), f"compiler/backends/cpu/{side} includes no room")
+    check_equal([include for (of, a, b), include in found.items() if of == "compiler/backends/cpu" and {a, b} == set(sides)],
                 [], "includes between the sides of a schedule")
 
 

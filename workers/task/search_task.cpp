@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/codegen/codegen.h"
-#include "compiler/codegen/static_analysis.h"
+#include "compiler/backends/cpu/codegen.h"
+#include "compiler/backends/cpu/static_analysis.h"
 #include "compiler/schedule/text.h"
 #include "compiler/search/search.h"
 #include "proto/messages/failure.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/codegen.h"
-#include "compiler/codegen/loaded_unit.h"
-#include "compiler/codegen/testing/workload_text.h"
+#include "compiler/backends/cpu/codegen.h"
+#include "compiler/backends/cpu/loaded_unit.h"
+#include "compiler/backends/cpu/testing/workload_text.h"
 #include "compiler/schedule/text.h"
 #include "workers/task_run.h"
 #include "workers/testing/temporary_folder.h"

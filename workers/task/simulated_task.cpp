@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/backends/spatial/session.h"
 #include "compiler/runtime/variants.h"
-#include "compiler/simulator/session.h"
 #include "proto/messages/element_size.h"
 #include "proto/messages/failure.h"
 #include "proto/support/read_file.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "compiler/simulator/spatial_nest.h"
+#include "compiler/backends/spatial/spatial_nest.h"
 
 /// Types, numbers and operations of nests in C++17.
 namespace tessera::compiler::hls {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/simulator/scalar_operations.h"
+#include "compiler/backends/spatial/scalar_operations.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::hls {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "compiler/simulator/spatial_nest.h"
+#include "compiler/backends/spatial/spatial_nest.h"
 #include "tessera/v1/target.pb.h"
 
 /// An FPGA as designs use it.

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/backends/hls/testing/compiled_program.h"
 #include "compiler/backends/hls/testing/operators.h"
-#include "compiler/simulator/nest_execution.h"
+#include "compiler/backends/spatial/nest_execution.h"
 #include "compiler/target/element_text.h"
 #include "compiler/target/target.h"
 #include "proto/messages/element_size.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/simulator/spatial_nest.h"
+#include "compiler/backends/spatial/spatial_nest.h"
 
 /// Properties of a nest that designs depend on: reduction loops, combining operations, tiles that can be buffered.
 namespace tessera::compiler::hls {

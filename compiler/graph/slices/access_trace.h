@@ -67,7 +67,7 @@ class AccessTrace {
 std::vector<mlir::Operation*> inProgramOrder(std::vector<mlir::Operation*> ops);
 
 /// Returns the vector arithmetic of an operation, in multiply-adds (two operations each). A mathematical function
-/// counts as a polynomial of about 20 instructions (compiler/codegen/math_expansion).
+/// counts as a polynomial of about 20 instructions (compiler/backends/cpu/math_expansion).
 double vectorWork(mlir::linalg::LinalgOp op);
 
 }  // namespace tessera::compiler

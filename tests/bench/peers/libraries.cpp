@@ -29,7 +29,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/codegen/benchmark/fma_peak.h"
+#include "compiler/backends/cpu/benchmark/fma_peak.h"
 #include "compiler/target/cpu_features.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
