@@ -27,7 +27,8 @@ struct WorkerOptions {
   int64_t min_free_bytes = int64_t{64} << 20;    ///< minimum free space of the scratch disk to accept tasks
   TaskRunner runner;
   v1::RegisterWorkerRequest identity;  ///< id, host, compiler version, operators, kinds, slots
-  /// How long the server holds a lease request when it has no task. Draining an idle worker takes up to this time.
+  /// How long the server holds a lease request when it has no task. Draining an idle worker takes up to this time,
+  /// unless its server drains as well.
   Milliseconds lease_wait{2'000};
   /// A worker that has had no task for this long drains; 0: never.
   std::chrono::milliseconds idle_limit{0};

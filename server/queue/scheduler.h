@@ -94,8 +94,9 @@ class Scheduler {
   /// counting as a standstill.
   void skipSweep();
 
-  /// While draining, no task is leased.
-  void setDraining(bool draining) { draining_ = draining; }
+  /// While draining, no task is leased, and lease calls do not wait.
+  void setDraining(bool draining);
+  bool draining() const { return draining_; }
 
   /// `observer` must outlive the scheduler. Call before the first other call, or never.
   void setObserver(Observer* observer) { observer_ = observer; }

@@ -513,7 +513,11 @@ TEST(Scheduler, DrainingGivesNothingAway) {
   EXPECT_TRUE(bench.scheduler().leaseTask("w")->draining());
   EXPECT_EQ(bench.lease("w").task_id(), "");
   EXPECT_EQ(bench.scheduler().drainWorker("w", false)->state(), v1::Worker::IDLE);
+  Notifier& notifier = bench.scheduler().notifier();
+  bool woken = false;  // a lease call that waits
+  notifier.onTasks(notifier.taskGeneration(), [&] { woken = true; });
   bench.scheduler().setDraining(true);
+  EXPECT_TRUE(woken);
   EXPECT_EQ(bench.lease("w").task_id(), "");
   bench.scheduler().setDraining(false);
   EXPECT_NE(bench.lease("w").task_id(), "");

@@ -175,6 +175,13 @@ absl::Status Scheduler::findStranded(storage::Reader& reader, int64_t now_us, st
   return absl::OkStatus();
 }
 
+void Scheduler::setDraining(bool draining) {
+  draining_ = draining;
+  if (draining) {
+    notifier_.publishAll();
+  }
+}
+
 void Scheduler::skipSweep() {
   const std::lock_guard only_one(sweeping_);
   last_sweep_us_ = clock_.nowMicros();

@@ -73,7 +73,7 @@ void LeaseCall::advance() {
   }
   // Read the generation before looking: a task that becomes ready in between wakes this call at once.
   const uint64_t generation = scheduler_.notifier().taskGeneration();
-  const bool last_look = expired_;
+  const bool last_look = expired_ || scheduler_.draining();
   auto answer = scheduler_.leaseTask(request_.worker_id(), request_.trouble(), owner_);
   if (!answer.ok()) {
     return finish(answer.status());
