@@ -39,6 +39,53 @@ TEST(DotProduct, IsFoundByWhatItComputesNotByItsName) {
   EXPECT_TRUE(found[0].accumulates);
 }
 
+/// smmla, with subscripts of the sources in any order.
+v1::Intrinsic matrices(const std::string& first, const std::string& second) {
+  return intrinsic(absl::StrCat(R"(
+      name: "matrices" emit: "llvm.aarch64.neon.smmla.v4i32.v16i8"
+      iterations { name: "i" extent: 2 } iterations { name: "j" extent: 2 } iterations { name: "r" extent: 8 reduction: true }
+      operands { name: "acc" dtype: DATA_TYPE_I32 subscripts: "i" subscripts: "j" }
+      operands { name: "a" dtype: DATA_TYPE_I8 )",
+                                first, R"( } operands { name: "b" dtype: DATA_TYPE_I8 )", second, " }"));
+}
+
+TEST(DotProduct, OfSmallMatricesSayWhichElementEachLaneHolds) {
+  const std::string rows = R"(subscripts: "i" subscripts: "r")", columns = R"(subscripts: "j" subscripts: "r")";
+  google::protobuf::RepeatedPtrField<v1::Intrinsic> all;
+  *all.Add() = matrices(rows, columns);
+  *all.Add() = matrices(rows, R"(subscripts: "r" subscripts: "j")");
+  const std::vector<DotProduct> found = dotProducts(all);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_FALSE(found[0].isByLane());
+  EXPECT_EQ(found[0].lanes, 4);
+  EXPECT_EQ(found[0].depth, 8);
+  EXPECT_EQ(found[0].products(), 32);
+  const auto& [from_first, from_second] = found[0].placements;
+  EXPECT_EQ(from_first.rows, 2);
+  EXPECT_EQ(from_first.columns, 2);
+  EXPECT_EQ(from_first.sums, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(from_second.sums, (std::vector<int>{0, 2, 1, 3})) << "rows from the second source: transposed";
+  EXPECT_EQ(from_first.column_source[9], 9);
+  EXPECT_EQ(found[1].placements[0].column_source[9], 12) << "element [4, 1]: step 4 of column 1";
+}
+
+TEST(DotProduct, OfMatricesNeedsEveryElementInARegister) {
+  const std::string rows = R"(subscripts: "i" subscripts: "r")";
+  google::protobuf::RepeatedPtrField<v1::Intrinsic> all;
+  *all.Add() = matrices(rows, R"(subscripts: "r")");                                  // no source has "j"
+  *all.Add() = matrices(rows, R"(subscripts: "j")");                                  // sums run over both
+  *all.Add() = matrices(rows, R"(subscripts: "j" subscripts: "r + 1")");              // beyond the register
+  *all.Add() = matrices(rows, R"(subscripts: "j" subscripts: "j" subscripts: "r")");  // twice
+  *all.Add() = matrices(rows, R"(subscripts: "i" subscripts: "j" subscripts: "r")");  // a wider register
+  v1::Intrinsic in_memory = matrices(rows, R"(subscripts: "j" subscripts: "r")");
+  in_memory.mutable_operands(1)->set_memory("L1");
+  *all.Add() = in_memory;
+  v1::Intrinsic endless = matrices(rows, R"(subscripts: "j" subscripts: "r")");
+  for (v1::Intrinsic::IterDim& each : *endless.mutable_iterations()) each.set_extent(1 << 30);
+  *all.Add() = endless;
+  EXPECT_TRUE(dotProducts(all).empty());
+}
+
 TEST(DotProduct, OthersAreNone) {
   const std::string head = R"(name: "x" emit: "llvm.x" iterations { name: "i" extent: 8 }
       iterations { name: "r" extent: 4 reduction: true } operands { name: "acc" subscripts: "i" dtype: )";
@@ -68,6 +115,8 @@ TEST(DotProduct, TargetsHaveThoseOfTheirFeatures) {
   EXPECT_EQ(best("cascadelake"), "vpdpbusd.512");
   EXPECT_EQ(best("haswell"), "vpmaddwd.256");
   EXPECT_EQ(best("alderlake"), "vpdpbusd.256");
+  EXPECT_EQ(best("neoverse-n1"), "sdot.128");
+  EXPECT_EQ(best("neoverse-v1"), "smmla.128");
   EXPECT_EQ(best("sm_80"), "");
   v1::Target without = *findBuiltinTarget("cascadelake");
   without.mutable_code()->clear_features();

@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from checks import check, check_equal
+from e2e.tessera_e2e import model_inputs, model_path, shapes_of
+from oracle.oracle import difference
 
 pytestmark = pytest.mark.service(workers=1)
 
@@ -146,6 +148,23 @@ def test_an_accelerator_with_a_new_instruction_computes_products(service):
                         env=NOWHERE).out
     for part in ("call mac", "memory room, 16384 bytes", "shared by 2 of array"):
         check(part in shown, f"{part!r} is not in\n{shown}")
+
+
+@pytest.mark.parametrize("spec", ("mlp:inputs=37,hidden=19,layers=2,classes=7", "resnet20:size=16,width=8",
+                                  "conv:h=7,w=5,stride=2,group=2", "matmul:m=7,k=33,n=65",
+                                  "bert_tiny:layers=1,hidden=32,heads=2,seq=8,vocabulary=50"))
+def test_whole_models_run_on_an_accelerator_with_a_new_instruction(service, oracle, spec):
+    arrays = model_inputs(spec, 1)
+    compiled = service.compile(model_path(spec), shapes_of(arrays), target=described(service, ACCELERATOR))
+    session = oracle.load(model_path(spec))
+    expected, _ = session.run(arrays)
+    session.close()
+    outputs, answer = service.run(compiled.artifact, arrays)
+    check_equal(sorted(outputs), sorted(expected), "outputs")
+    for name, wanted in expected.items():
+        check(difference(outputs[name], wanted)[1] <= 1e-2, f"{name}: operands of products are rounded to f16, no more")
+    units = {unit["name"]: unit for unit in answer["simulated"]["units"]}
+    check(units["array"]["busy_cycles"] > 0, f"the new instruction computes nothing: {units}")
 
 
 def test_numbers_on_the_chip_are_shown(service):

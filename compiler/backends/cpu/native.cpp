@@ -1,13 +1,17 @@
 #include "compiler/backends/cpu/native.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/backends/cpu/phase_emitter.h"
 #include "compiler/backends/cpu/pin_addresses.h"
 #include "compiler/backends/cpu/target_machine.h"
 #include "compiler/target/dot_product.h"
+#include "compiler/target/instruction_sets.h"
 #include "compiler/target/tile_product.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -86,6 +90,72 @@ google::protobuf::RepeatedPtrField<v1::Intrinsic> emittable(const v1::BuildUnit&
   return found;
 }
 
+std::string textOf(const llvm::Type& type) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  type.print(stream);
+  return text;
+}
+
+/// The type of the call that code makes of an instruction (instruction/dot_operands.h).
+llvm::FunctionType* callTypeOf(const DotProduct& product, llvm::LLVMContext& context) {
+  llvm::Type* element = product.floating ? llvm::Type::getBFloatTy(context)
+                                         : llvm::Type::getIntNTy(context, static_cast<unsigned>(product.bits));
+  llvm::Type* whole = product.floating ? llvm::Type::getFloatTy(context) : llvm::Type::getInt32Ty(context);
+  llvm::Type* sum = llvm::FixedVectorType::get(whole, static_cast<unsigned>(product.lanes));
+  llvm::Type* source = llvm::FixedVectorType::get(element, static_cast<unsigned>(product.lanes * product.group));
+  llvm::SmallVector<llvm::Type*> operands;
+  for (const int operand : product.operands) operands.push_back(operand == 0 ? sum : source);
+  return llvm::FunctionType::get(sum, operands, false);
+}
+
+absl::Status instructionFault(const std::string& name, const std::string& problem, const std::string& found,
+                              const std::string& accepted) {
+  v1::Failure failure;
+  failure.set_reason(v1::Failure::INVALID_TARGET);
+  failure.set_message(absl::StrCat("instruction \"", name, "\" ", problem, ": ", found, "; accepted: ", accepted));
+  failure.set_attribute("intrinsics");
+  failure.set_found(found);
+  failure.set_accepted(accepted);
+  failure.set_fix("correct the target description");
+  return failureStatus(failure);
+}
+
+/// A feature that the processor lacks for this intrinsic, by the instruction sets that have it; empty: it has all of
+/// one set, or no set is known.
+std::string lackingFeature(const std::string& emit, const llvm::MCSubtargetInfo& processor) {
+  std::string lacking;
+  for (const v1::InstructionSet& set : builtinInstructionSets()) {
+    if (std::ranges::none_of(set.intrinsics(), [&](const auto& known) { return known.emit() == emit; })) continue;
+    const auto absent = std::ranges::find_if(
+        set.features(), [&](const std::string& feature) { return !processor.checkFeatures("+" + feature); });
+    if (absent == set.features().end()) return "";
+    lacking = *absent;
+  }
+  return lacking;
+}
+
+/// INVALID_TARGET for an instruction that LLVM cannot emit as described: its intrinsic has other operands, or belongs
+/// to an instruction set of Tessera that the processor lacks. LLVM would end the process in the second case.
+absl::Status checkInstructions(const google::protobuf::RepeatedPtrField<v1::Intrinsic>& intrinsics,
+                               const v1::CodeForm& code, const llvm::MCSubtargetInfo& processor) {
+  llvm::LLVMContext context;
+  for (const DotProduct& each : dotProducts(intrinsics)) {
+    const llvm::Intrinsic::ID id = llvm::Intrinsic::lookupIntrinsicID(each.emit);
+    llvm::SmallVector<llvm::Type*> overloads;
+    llvm::FunctionType* type = callTypeOf(each, context);
+    // The suffixes of an overloaded intrinsic's name are its types.
+    if (!llvm::Intrinsic::getIntrinsicSignature(id, type, overloads) ||
+        llvm::Intrinsic::getNameNoUnnamedTypes(id, overloads) != each.emit)
+      return instructionFault(each.name, absl::StrCat("does not have the operands of ", each.emit), textOf(*type),
+                              "iterations, operands and emission.arguments that give the intrinsic's type");
+    if (const std::string lacking = lackingFeature(each.emit, processor); !lacking.empty())
+      return instructionFault(each.name, absl::StrCat("needs the feature ", lacking, ", which the processor lacks"),
+                              code.cpu(), "a code.cpu or code.features with it");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
@@ -101,6 +171,7 @@ absl::StatusOr<Chip> chipOf(const v1::BuildUnit& unit) {
   *target.mutable_memory() = unit.memory();
   *target.mutable_units() = unit.units();
   *target.mutable_intrinsics() = emittable(unit, triple);
+  TESSERA_RETURN_IF_ERROR(checkInstructions(target.intrinsics(), unit.code(), *machine->getMCSubtargetInfo()));
   *target.mutable_cost_parameters() = unit.cost_parameters();
   return Chip(target, target.intrinsics());
 }

@@ -249,7 +249,7 @@ TileEmitter::Values TileEmitter::evaluate(int statement, size_t p, int lanes, ll
   Values arguments;
   for (size_t i = 0; i < s.inputs.size(); ++i) arguments.push_back(input(statement, i, p, lanes));
   arguments.append(old.begin(), old.end());
-  if (s.step && lanes == s.step->lanes()) {
+  if (s.step && s.step->isByLane() && lanes == s.step->lanes()) {
     // An instruction that may saturate has a fallback, used for steps whose products could saturate.
     const ProductInstructionStep* fallback = use_fallback_ ? s.step->fallback() : nullptr;
     return {(fallback ? fallback : s.step.get())->emit(b_, arguments[0], arguments[1], arguments[2])};

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "compiler/backends/cpu/emit/matrix_sums.h"
 #include "compiler/backends/cpu/emit/tile_prefetch.h"
 
 namespace tessera::compiler::codegen {
@@ -73,6 +76,7 @@ class TileEmitter {
   mlir::Value neutral(size_t output);
   Values evaluate(int statement, size_t p, int lanes, llvm::ArrayRef<mlir::Value> old);
   mlir::Value input(int statement, size_t index, size_t p, int lanes);
+  Values sum(const Values& accumulators);
   Values reduce(size_t level, Values accumulators);
   void prefetchForTile();
   mlir::Value firstStep();
@@ -94,6 +98,7 @@ class TileEmitter {
   bool use_fallback_ = true;  ///< steps are evaluated by ProductInstructionStep::fallback()
   /// if set: loaded second operands are collected here and the step is not evaluated
   llvm::SetVector<mlir::Value>* seconds_ = nullptr;
+  std::optional<MatrixSums> matrices_;          ///< while an instruction on small matrices accumulates the sums
   Values iterations_;                           ///< per loop: i64, null = 0
   llvm::SmallVector<int64_t> reduction_sizes_;  ///< per loop: unrolled steps
   std::vector<Point> points_;

@@ -35,7 +35,7 @@ void TileEmitter::emitSum(Steps steps) {
   if (!plan_.next_slice.empty()) fetch_.startNextSlice(context_);
   if (!plan_.next_blocks.empty()) fetch_.startNextBlocks(context_);
   if (blocked) return emitBlock(plan_.reductions[0], accumulators);
-  keep(reduce(0, accumulators));
+  keep(sum(accumulators));
   if (plan_.horizontal) combineLanes();
   finish();
 }
@@ -49,7 +49,7 @@ void TileEmitter::emitBlock(int loop, const Values& neutral) {
   auto compare = [&](arith::CmpIPredicate predicate, int64_t bound) -> Value {
     return arith::CmpIOp::create(b_, loc_, predicate, begin, constantI64(bound));
   };
-  Values accumulators = reduce(0, neutral);
+  Values accumulators = sum(neutral);
   Value is_first = compare(arith::CmpIPredicate::eq, 0);
   auto before = mlir::scf::IfOp::create(b_, loc_, mlir::TypeRange(mlir::ValueRange(neutral)), is_first, true);
   {
@@ -76,6 +76,16 @@ void TileEmitter::emitBlock(int loop, const Values& neutral) {
   b_.setInsertionPointToStart(leave.thenBlock());
   keep(accumulators);
   finish();
+}
+
+/// Emits all reduction loops; accumulators and results are vectors, one per point. In between, an instruction on small
+/// matrices keeps them in registers of its own layout.
+TileEmitter::Values TileEmitter::sum(const Values& accumulators) {
+  if (steps_ != Steps::kOutside || !MatrixSums::areUsedBy(nest_, plan_)) return reduce(0, accumulators);
+  matrices_.emplace(b_, nest_, plan_, memory_, points_);
+  Values sums = matrices_->unpack(reduce(0, matrices_->pack(accumulators)));
+  matrices_.reset();
+  return sums;
 }
 
 /// Emits the reduction loops from `level` inwards, carrying the accumulators.
@@ -185,6 +195,10 @@ void TileEmitter::stepWithinPoints(Values& accumulators) {
 /// the one or the other.
 void TileEmitter::emitSteps(Values& accumulators) {
   const ProductInstructionStep* product = nest_.statements[0].step.get();
+  if (matrices_) {
+    step(0, accumulators);
+    return matrices_->flush(accumulators);
+  }
   if (!product || !product->fallback()) return step(0, accumulators);
   if (plan_.horizontal || steps_ == Steps::kWithin) return step(0, accumulators);
   llvm::SetVector<Value> seconds;
@@ -234,6 +248,7 @@ void TileEmitter::step(size_t level, Values& accumulators) {
     return;
   }
   if (plan_.ahead > 0) fetch_.ahead();
+  if (matrices_) return matrices_->addStep(accumulators);
   const size_t outputs = nest_.statements[0].outputs.size();
   llvm::SmallVector<std::tuple<size_t, size_t, Value>> kept;  // point, output: stored after all loads
   for (size_t p = 0; p < points_.size(); ++p) {

@@ -2,8 +2,7 @@
 
 #include <variant>
 
-#include "absl/strings/str_cat.h"
-#include "compiler/backends/cpu/instruction/grouping.h"
+#include "compiler/backends/cpu/instruction/dot_operands.h"
 #include "compiler/backends/cpu/tiling/tile_plan.h"
 #include "compiler/ir/workload.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,21 +17,13 @@ namespace arith = mlir::arith;
 using mlir::OpBuilder;
 using mlir::Value;
 
+constexpr char kOtherLanes[] = "its vectors are not those of the schedule";
+
 /// An instruction and how its operands are read.
 struct GroupedProduct {
   DotProduct instruction;
   Reading first, second;
 };
-
-/// XORs every byte of the groups with `flipped`; the result is vectors of 32-bit groups.
-Value flip(OpBuilder& b, Value groups, uint8_t flipped) {
-  if (flipped == 0) return groups;
-  auto type = llvm::cast<mlir::VectorType>(groups.getType());
-  Value bits = arith::ConstantOp::create(
-      b, groups.getLoc(),
-      mlir::DenseElementsAttr::get(type, llvm::APInt(32, static_cast<uint64_t>(flipped) * 0x01010101U)));
-  return arith::XOrIOp::create(b, groups.getLoc(), groups, bits);
-}
 
 /// Elements 0 and 2, or 1 and 3, of each group as pairs of 16 bits.
 Value everySecond(OpBuilder& b, Value groups, bool odd, bool is_signed) {
@@ -51,16 +42,6 @@ Value everySecond(OpBuilder& b, Value groups, bool odd, bool is_signed) {
   return arith::ShRUIOp::create(b, loc, pairs, splat(8));
 }
 
-Value call(OpBuilder& b, const DotProduct& instruction, Value first, Value second, Value sum) {
-  const mlir::Location loc = sum.getLoc();
-  const Value given[] = {sum, first, second};
-  llvm::SmallVector<Value> operands;
-  for (int operand : instruction.operands) operands.push_back(given[operand]);
-  Value result = mlir::LLVM::CallIntrinsicOp::create(b, loc, sum.getType(), b.getStringAttr(instruction.emit), operands)
-                     .getResults();
-  return instruction.accumulates ? result : arith::AddIOp::create(b, loc, sum, result).getResult();
-}
-
 class GroupedStep final : public ProductInstructionStep {
  public:
   explicit GroupedStep(GroupedProduct product) : product_(std::move(product)) {}
@@ -74,27 +55,25 @@ class GroupedStep final : public ProductInstructionStep {
   }
   /// Two products and two sums for each pair. Splitting a row takes a load and two instructions, a vector a load and
   /// three.
-  int64_t instructions(int64_t rows, int64_t vectors) const override {
-    if (takesApart()) return 4 * rows * vectors + 3 * rows + 4 * vectors;
+  double instructions(int64_t rows, int64_t vectors) const override {
+    if (takesApart()) return static_cast<double>(4 * rows * vectors + 3 * rows + 4 * vectors);
     return ProductInstructionStep::instructions(rows, vectors) +
-           (product_.instruction.accumulates ? 0 : rows * vectors);
+           static_cast<double>(product_.instruction.accumulates ? 0 : rows * vectors);
   }
   Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
     const DotProduct& instruction = product_.instruction;
     first = flip(b, first, product_.first.flipped);
     second = flip(b, second, product_.second.flipped);
     const int64_t elements = static_cast<int64_t>(instruction.lanes) * product_.first.group();
-    const mlir::Type element =
-        instruction.floating ? mlir::Type(b.getBF16Type()) : b.getIntegerType(static_cast<unsigned>(instruction.bits));
-    auto packed = mlir::VectorType::get({elements}, element);
+    auto packed = mlir::VectorType::get({elements}, elementTypeOf(b, instruction));
     if (takesApart()) {
       for (bool odd : {false, true})
-        sum = call(b, instruction, everySecond(b, first, odd, product_.first.is_signed),
-                   everySecond(b, second, odd, product_.second.is_signed), sum);
+        sum = callDotProduct(b, instruction, everySecond(b, first, odd, product_.first.is_signed),
+                             everySecond(b, second, odd, product_.second.is_signed), sum);
       return sum;
     }
-    return call(b, instruction, mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, first),
-                mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, second), sum);
+    return callDotProduct(b, instruction, mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, first),
+                          mlir::LLVM::BitcastOp::create(b, sum.getLoc(), packed, second), sum);
   }
 
  private:
@@ -118,12 +97,14 @@ class PairStep final : public ProductInstructionStep {
   /// In addition to the operands: the sums of pairs, and a vector of ones.
   int64_t registers(int64_t vectors) const override { return vectors + 3; }
   /// Two products and a sum for each pair of vectors; a load and three instructions to check a vector.
-  int64_t instructions(int64_t rows, int64_t vectors) const override { return 3 * rows * vectors + rows + 4 * vectors; }
+  double instructions(int64_t rows, int64_t vectors) const override {
+    return static_cast<double>(3 * rows * vectors + rows + 4 * vectors);
+  }
   const ProductInstructionStep* fallback() const override { return &fallback_; }
 
   Value emit(OpBuilder& b, Value first, Value second, Value sum) const override {
     Value sums = pairsOf(b, flip(b, first, first_.flipped), flip(b, second, second_.flipped));
-    return call(b, pairs_.sums, sums, splat(b, sum.getLoc(), 1), sum);
+    return callDotProduct(b, pairs_.sums, sums, splat(b, sum.getLoc(), 1), sum);
   }
 
   Value isCorrectFor(OpBuilder& b, llvm::ArrayRef<Value> seconds) const override {
@@ -165,42 +146,14 @@ class PairStep final : public ProductInstructionStep {
   GroupedStep fallback_;
 };
 
-/// Rewrites the nest to steps of groups for `instruction`. Returns its operands in the instruction's order, or the
-/// reason why the instruction does not apply.
-std::variant<std::string, std::pair<Reading, Reading>> takeUpGroups(OpBuilder& builder, Nest& nest, const Chip& chip,
-                                                                    const DotProduct& instruction) {
-  if (instruction.lanes != lanesOf(nest, chip)) return "its vectors are not those of the schedule";
-  const auto readings = operandReadsOf(nest.statements[0]);
-  if (!readings) return "the nest does not add up products of integers of 8 or 16 bits or of bf16 in 32 bits";
-  auto [x, y] = *readings;
-  if (x.floating != instruction.floating || x.bits > instruction.bits)
-    return "the instruction takes operands of another type";
-  const int group = x.group();
-  const auto loop = groupedLoop(nest, group);
-  if (!loop) return absl::StrCat("no sum of a multiple of ", group, " steps walks both operands element by element");
-  // 8-bit elements widened to 16 bits: signed 16-bit operands hold both kinds, unsigned ones only unsigned elements.
-  const bool narrow = instruction.bits == x.bits;
-  auto holds = [&](bool element_signed, bool operand_signed) {
-    return narrow ? element_signed == operand_signed : operand_signed || !element_signed;
-  };
-  auto fits = [&](const Reading& first, const Reading& second) {
-    return holds(first.is_signed, instruction.first_signed) && holds(second.is_signed, instruction.second_signed);
-  };
-  // Products commute, so the operands may change places if the instruction takes their signs in the other order.
-  const bool swapped = !fits(x, y);
-  if (swapped) std::swap(x, y);
-  if (!fits(x, y)) return "the instruction takes operands of other signs";
-  groupElements(builder, nest, *loop, x, y);
-  return std::pair(x, y);
-}
-
 class GroupedInstruction final : public ProductInstruction {
  public:
   explicit GroupedInstruction(DotProduct instruction) : instruction_(std::move(instruction)) {}
   const std::string& name() const override { return instruction_.name; }
-  Iterations iterations() const override { return {.n = instruction_.lanes, .k = instruction_.group}; }
+  Iterations iterations() const override { return {.n = instruction_.lanes, .k = instruction_.depth}; }
   std::string rewriteFor(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
-    const auto taken = takeUpGroups(builder, nest, chip, instruction_);
+    if (instruction_.lanes != lanesOf(nest, chip)) return kOtherLanes;
+    const auto taken = takeUpGroups(builder, nest, instruction_);
     if (const auto* reason = std::get_if<std::string>(&taken)) return *reason;
     const auto& [x, y] = std::get<1>(taken);
     nest.statements[0].step = std::make_shared<GroupedStep>(GroupedProduct{instruction_, x, y});
@@ -223,7 +176,8 @@ class PairInstruction final : public ProductInstruction {
   Iterations iterations() const override { return {.n = groups_.lanes, .k = groups_.group}; }
   bool isProfitable(const Nest& nest) const override { return nest.statements[0].op->hasAttr(kNarrowPairs); }
   std::string rewriteFor(OpBuilder& builder, Nest& nest, const Chip& chip) const override {
-    const auto taken = takeUpGroups(builder, nest, chip, groups_);
+    if (groups_.lanes != lanesOf(nest, chip)) return kOtherLanes;
+    const auto taken = takeUpGroups(builder, nest, groups_);
     if (const auto* reason = std::get_if<std::string>(&taken)) return *reason;
     const auto& [x, y] = std::get<1>(taken);
     nest.statements[0].step = std::make_shared<PairStep>(pairs_, x, y);
@@ -239,7 +193,8 @@ class PairInstruction final : public ProductInstruction {
 
 std::vector<std::unique_ptr<const ProductInstruction>> groupedProducts(const Chip& chip) {
   std::vector<std::unique_ptr<const ProductInstruction>> all;
-  for (const DotProduct& each : chip.dotProducts()) all.push_back(std::make_unique<GroupedInstruction>(each));
+  for (const DotProduct& each : chip.dotProducts())
+    if (each.isByLane()) all.push_back(std::make_unique<GroupedInstruction>(each));
   return all;
 }
 

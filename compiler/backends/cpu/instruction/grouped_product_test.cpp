@@ -12,7 +12,9 @@
 #include "compiler/schedule/text.h"
 #include "compiler/target/dot_product.h"
 #include "compiler/target/host.h"
+#include "compiler/target/instruction_sets.h"
 #include "compiler/target/target.h"
+#include "proto/messages/failure.h"
 
 namespace tessera::compiler::codegen::testing {
 namespace {
@@ -148,6 +150,41 @@ TEST(GroupedProduct, UsesWhatTheTargetHas) {
   // Both signed: no 8-bit instruction accepts them directly; widened to 16 bits, signs no longer differ.
   EXPECT_EQ(instructionOf(product(64, 64, 64, body("extsi", "extsi"), kInterleaved), forTarget("cascadelake")),
             "vpdpwssd.512");
+}
+
+TEST(GroupedProduct, MatrixInstructionsAreUsedWhereTheyAreCheaper) {
+  const auto used = [](const std::string& ir, const char* target) {
+    return instructionOf(ir, [target](v1::BuildUnit& unit) {
+      forTarget(target)(unit);
+      unit.set_family(v1::Target::AARCH64);
+      *unit.mutable_units() = findBuiltinTarget(target)->units();
+    });
+  };
+  const std::string ir = product(64, 64, 64, body("extsi", "extsi"), kInterleaved);
+  EXPECT_EQ(used(ir, "neoverse-n1"), "sdot.128");
+  EXPECT_EQ(used(ir, "neoverse-v1"), "smmla.128");
+  EXPECT_EQ(used(product(64, 64, 64, body("extui", "extsi"), kInterleaved), "neoverse-v1"), "usmmla.128");
+  EXPECT_EQ(used(product(64, 64, 64, body("extsi", "extui"), kInterleaved), "neoverse-v1"), "usmmla.128");
+  EXPECT_EQ(used(halfProduct(64, 64, 64, kInterleaved), "neoverse-v1"), "bfmmla.128");
+  EXPECT_EQ(used(product(1, 64, 64, body("extsi", "extsi"), kInterleaved), "neoverse-v1"), "sdot.128") << "half empty";
+}
+
+TEST(GroupedProduct, AnInstructionUnlikeItsIntrinsicIsRefused) {
+  v1::BuildUnit unit = hostUnit(product(16, 16, 16, body("extsi", "extsi"), kInterleaved));
+  forTarget("neoverse-v1")(unit);
+  unit.clear_intrinsics();
+  *unit.add_intrinsics() = findInstructionSet("i8mm")->intrinsics(0);
+  EXPECT_TRUE(defaultSchedule(unit).ok());
+  v1::BuildUnit weaker = unit;
+  weaker.mutable_code()->set_cpu("neoverse-n1");
+  weaker.mutable_code()->clear_features();
+  EXPECT_NE(defaultSchedule(weaker).status().message().find("needs the feature i8mm"), std::string::npos)
+      << defaultSchedule(weaker).status();
+  // Another intrinsic, of registers of half the width.
+  unit.mutable_intrinsics(0)->set_emit("llvm.aarch64.neon.sdot.v2i32.v8i8");
+  const absl::Status status = defaultSchedule(unit).status();
+  EXPECT_EQ(failureOf(status).reason(), v1::Failure::INVALID_TARGET) << status;
+  EXPECT_NE(status.message().find("smmla.128"), std::string::npos) << status;
 }
 
 TEST(GroupedProduct, HalvesAreLeftToInstructionsForHalves) {

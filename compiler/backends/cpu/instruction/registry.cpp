@@ -2,13 +2,14 @@
 #include <iterator>
 
 #include "compiler/backends/cpu/instruction/grouped_product.h"
+#include "compiler/backends/cpu/instruction/matrix_product.h"
 #include "compiler/backends/cpu/instruction/tile_instruction.h"
 
 namespace tessera::compiler::codegen {
 namespace {
 
 /// All kinds of instructions.
-constexpr std::array kKinds = {tileInstructions, groupedProducts, saturatingPairProducts};
+constexpr std::array kKinds = {tileInstructions, groupedProducts, matrixProducts, saturatingPairProducts};
 
 }  // namespace
 

@@ -89,14 +89,24 @@ class StreamedProductKernel : public ProductKernel {
 class OuterProductKernel final : public StreamedProductKernel {
  public:
   OuterProductKernel() : StreamedProductKernel(words::kOuterProduct) {}
+  bool evaluates(const ProductInstructionStep& step) const override { return step.tiles() == nullptr; }
   void emit(TileEmitter& tile) const override { tile.emitSum(TileEmitter::Steps::kOutside); }
 
  protected:
-  bool takes(const Nest& /*nest*/, const Chip& /*chip*/, const Roles& /*roles*/) const override { return true; }
+  /// An instruction on small matrices takes its rows from one operand alone.
+  bool takes(const Nest& nest, const Chip& /*chip*/, const Roles& roles) const override {
+    const auto& step = nest.statements[0].step;
+    return !step || !step->matrices() || roles.a >= 0;
+  }
   TileConstraints constraints(const Chip& /*chip*/) const override { return {}; }
   void unroll(const Nest& nest, const Chip& chip, TilePlan& plan) const override {
     unrollReductions(nest, chip, plan);
     reduceOverlappingUnroll(nest, chip, plan);
+    const auto& step = nest.statements[0].step;
+    if (!step || step->steps() == 1) return;
+    // Whole instructions: steps that are left over at the end of a tile take an instruction with zeros.
+    const int last = plan.reductions.back();
+    plan.tile[last] = std::min(nest.extents[last], ceilDiv(plan.tile[last], int64_t{step->steps()}) * step->steps());
   }
 };
 

@@ -222,7 +222,8 @@ int64_t ProductCosts::registers(int64_t rows, int64_t vectors, int64_t columns) 
   // RegUsed of equation 3.4 with one broadcast register: memory operands of the multiply-adds replace the second.
   const int64_t together = columns >= 3 && chip_.vectorRegisters() >= 32 ? kLoadedTogether : 0;
   const int64_t operands = step_ ? step_->registers(vectors) : vectors + 1;
-  return rows * vectors + operands + std::max(constraints_.operand_registers, together);
+  const int64_t sums = step_ ? step_->sums(rows, vectors) : rows * vectors;
+  return sums + operands + std::max(constraints_.operand_registers, together);
 }
 
 double ProductCosts::products(int64_t rows, int64_t vectors) const {
@@ -241,9 +242,12 @@ double ProductCosts::products(int64_t rows, int64_t vectors) const {
   // A panel that does not fit in L2 together with the next one is loaded from beyond L2 for every tile of rows.
   if (passes && vectors * vector_bytes_ * panel_depth_ > chip_.residentOperandBytes(chip_.second()))
     arriving = std::max(arriving, static_cast<double>(vectors * vector_bytes_) / beyond_.sustained_per_cycle);
-  const double cycles = stepCycles(chip_, rows, vectors, arriving, copies_);
-  if (!step_) return cycles;
-  return std::max(cycles, static_cast<double>(step_->instructions(rows, vectors)) / chip_.instructionsPerCycle());
+  if (!step_) return stepCycles(chip_, rows, vectors, arriving, copies_);
+  const StepWork work{.products = step_->multiplyAdds(rows, vectors),
+                      .loads = static_cast<double>(rows) / step_->steps() + static_cast<double>(vectors),
+                      .latency = chip_.multiplyAddLatency() / step_->steps()};
+  return std::max(stepCycles(chip_, work, arriving, copies_),
+                  step_->instructions(rows, vectors) / chip_.instructionsPerCycle());
 }
 
 double ProductCosts::step(int64_t rows, int64_t vectors) const {

@@ -34,7 +34,7 @@ class MicroKernel {
   virtual bool fits(const Nest& nest, const TilePlan& plan) const = 0;
   /// Whether the kernel evaluates a step of a product with this instruction; otherwise it evaluates the body's
   /// operations.
-  virtual bool evaluates(const ProductInstructionStep& step) const { return step.tiles() == nullptr; }
+  virtual bool evaluates(const ProductInstructionStep& step) const { return step.isByLane(); }
   /// The reason why the kernel cannot follow this plan, for a nest and plan that pass fits(); empty: it can.
   virtual std::string refusal(const Nest& nest, const TilePlan& plan) const;
 

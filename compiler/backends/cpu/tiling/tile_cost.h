@@ -8,23 +8,36 @@
 /// The cost of a register tile, shared by all planners that choose one.
 namespace tessera::compiler::codegen {
 
-/// Cycles of one reduction step of a rows x vectors tile. `arriving`: cycles for data from beyond L1. `filled`: panels
+/// What a core issues for one reduction step of a tile: products in issue slots for multiply-adds, loads, and the
+/// cycles until the next step may add to the same sums.
+struct StepWork {
+  double products = 0, loads = 0, latency = 0;
+};
+
+/// Cycles of one reduction step. `arriving`: cycles for data from beyond L1. `filled`: panels
 /// and blocks from beyond L2 fill L2 at the rate at which L2 is read, which adds waiting time. On a core with two
 /// hardware threads the result is the mean of two costs: the cost of a tile that has the core to itself, and the cost
 /// beside a second thread. The second thread takes half of the instruction issue slots but leaves the arithmetic units
 /// free. Instructions, loads included, then limit the tile, and the best tile has the most products per load (the
 /// intensity of equation 3.4 of Chimera).
-inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double arriving, bool filled = false) {
+inline double stepCycles(const Chip& chip, const StepWork& work, double arriving, bool filled = false) {
   const v1::CostParameters::Memory& memory = chip.costParameters().memory();
-  const auto products = static_cast<double>(rows * vectors);
-  const double loads = static_cast<double>(rows + vectors), instructions = products + loads;
-  const double least = std::max(chip.multiplyAddLatency(), arriving);
-  const double alone = std::max({products / chip.multiplyAddsPerCycle(), instructions / chip.instructionsPerCycle(),
-                                 loads / chip.loadsPerCycle(), least});
+  const double instructions = work.products + work.loads, least = std::max(work.latency, arriving);
+  const double alone = std::max({work.products / chip.multiplyAddsPerCycle(),
+                                 instructions / chip.instructionsPerCycle(), work.loads / chip.loadsPerCycle(), least});
   if (chip.threadsPerCore() == 1) return alone + (filled ? memory.fill_stall_share() * arriving : 0);
   const double waits = filled ? (memory.fill_stall_share() + memory.fill_stall_smt_share()) * arriving : 0;
   const double beside = instructions * chip.threadsPerCore() / chip.instructionsPerCycle();
   return (alone + std::max(beside, least) + waits) / 2;
+}
+
+/// The same for a rows x vectors tile of multiply-adds.
+inline double stepCycles(const Chip& chip, int64_t rows, int64_t vectors, double arriving, bool filled = false) {
+  return stepCycles(chip,
+                    {.products = static_cast<double>(rows * vectors),
+                     .loads = static_cast<double>(rows + vectors),
+                     .latency = chip.multiplyAddLatency()},
+                    arriving, filled);
 }
 
 /// Whether loading whole vectors and picking every `stride`-th element in registers is better than loading single
