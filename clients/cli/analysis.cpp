@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -28,18 +29,9 @@ absl::StatusOr<CompileRequest> requestOf(const AnalysisFlags& flags) {
   return request;
 }
 
-}  // namespace
-
-void AnalysisFlags::addTo(CLI::App* command) {
-  model.addTo(command);
-  command->add_option("--queue-timeout", queue_timeout, "how long the job may wait for a worker, e.g. 30s");
-  command->add_option("--timeout", run_timeout, "how long the answer may take, e.g. 5m");
-  command->add_option("--priority", priority, "jobs with higher priority run first")->capture_default_str();
-  service.addTo(command);
-}
-
-absl::StatusOr<std::string> requestAnalysis(CommandLine& line, const AnalysisFlags& flags,
-                                            v1::AnalyzeSpec::Question question) {
+/// Runs the job to its end and downloads its result: the report of an analysis, or without a question the artifact.
+absl::StatusOr<std::string> runJob(CommandLine& line, const AnalysisFlags& flags,
+                                   std::optional<v1::AnalyzeSpec::Question> question) {
   TESSERA_ASSIGN_OR_RETURN(const auto service, flags.service.start(line));
   // Created before the first connection, whose threads inherit its signal mask.
   auto interrupts = std::make_unique<InterruptWatch>();
@@ -52,7 +44,7 @@ absl::StatusOr<std::string> requestAnalysis(CommandLine& line, const AnalysisFla
   auto uploaded =
       uploadCompile(channel, request, [&](int64_t done, int64_t total) { view.transfer("upload", done, total); });
   if (!uploaded.ok()) return uploaded.status();
-  convertToAnalysis(*uploaded, question);
+  if (question) convertToAnalysis(*uploaded, *question);
   interrupts->jobMayExist();
   TESSERA_ASSIGN_OR_RETURN(auto outcome, createCompile(channel, *uploaded));
   interrupts->setCancelAction([&channel, id = outcome.job.id()] { announceAndCancel(channel, id, "cancelling"); });
@@ -61,7 +53,26 @@ absl::StatusOr<std::string> requestAnalysis(CommandLine& line, const AnalysisFla
   view.finish();
   if (!job.ok()) return job.status();
   if (job->state() != v1::Job::SUCCEEDED) return failureStatus(job->failure());
-  return downloadBytes(channel, job->analyze_result().report());
+  return downloadBytes(channel, question ? job->analyze_result().report() : job->compile_result().artifact());
+}
+
+}  // namespace
+
+void AnalysisFlags::addTo(CLI::App* command) {
+  model.addTo(command);
+  command->add_option("--queue-timeout", queue_timeout, "how long the job may wait for a worker, e.g. 30s");
+  command->add_option("--timeout", run_timeout, "how long the answer may take, e.g. 5m");
+  command->add_option("--priority", priority, "jobs with higher priority run first")->capture_default_str();
+  service.addTo(command);
+}
+
+absl::StatusOr<std::string> requestAnalysis(CommandLine& line, const AnalysisFlags& flags,
+                                            v1::AnalyzeSpec::Question question) {
+  return runJob(line, flags, question);
+}
+
+absl::StatusOr<std::string> requestArtifact(CommandLine& line, const AnalysisFlags& flags) {
+  return runJob(line, flags, std::nullopt);
 }
 
 }  // namespace tessera::client

@@ -25,4 +25,7 @@ struct AnalysisFlags {
 absl::StatusOr<std::string> requestAnalysis(CommandLine& line, const AnalysisFlags& flags,
                                             v1::AnalyzeSpec::Question question);
 
+/// Compiles the model in the same way instead, and returns the artifact's bytes.
+absl::StatusOr<std::string> requestArtifact(CommandLine& line, const AnalysisFlags& flags);
+
 }  // namespace tessera::client

@@ -2,11 +2,55 @@
 
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/output.h"
 
 namespace tessera::client {
+namespace {
+
+bool isTouched(const compiler::cost::Traffic& traffic) {
+  return traffic.read + traffic.fill + traffic.update + traffic.drain > 0 || traffic.footprint > 0;
+}
+
+std::string trafficJson(const compiler::cost::Traffic& traffic) {
+  return absl::StrFormat(R"({"tensor":%s,"read":%s,"fill":%s,"update":%s,"drain":%s,"footprint":%d,"word_bytes":%d})",
+                         jsonString(traffic.tensor), figureText(traffic.read), figureText(traffic.fill),
+                         figureText(traffic.update), figureText(traffic.drain), traffic.footprint, traffic.word_bytes);
+}
+
+std::string levelJson(const compiler::cost::LevelCost& level) {
+  return absl::StrFormat(R"({"level":%s,"units":%d,"footprint":%d,"footprint_bytes":%d,"tensors":[%s]})",
+                         jsonString(level.name), level.units, level.footprint, level.footprint_bytes,
+                         absl::StrJoin(level.tensors, ",", [](std::string* out, const compiler::cost::Traffic& each) {
+                           *out += trafficJson(each);
+                         }));
+}
+
+}  // namespace
+
+std::string figureText(double value) { return absl::StrFormat("%.15g", value); }
+
+std::string levelsJson(const compiler::cost::DataflowCost& cost) {
+  return absl::StrCat(
+      "\"levels\":[",
+      absl::StrJoin(cost.levels, ",",
+                    [](std::string* out, const compiler::cost::LevelCost& level) { *out += levelJson(level); }),
+      "]");
+}
+
+std::string movementTable(const compiler::cost::DataflowCost& cost) {
+  std::vector<std::vector<std::string>> rows;
+  for (auto level = cost.levels.rbegin(); level != cost.levels.rend(); ++level) {
+    for (const compiler::cost::Traffic& each : level->tensors) {
+      if (!isTouched(each)) continue;
+      rows.push_back({level->name, each.tensor, figureText(each.read), figureText(each.fill), figureText(each.update),
+                      figureText(each.drain), absl::StrCat(each.footprint), absl::StrCat(level->units)});
+    }
+  }
+  return table({"LEVEL", "TENSOR", "READ", "FILL", "UPDATE", "DRAIN", "FOOTPRINT", "UNITS"}, std::move(rows));
+}
 
 std::string breakdownJson(const compiler::cost::Breakdown& breakdown) {
   return absl::StrFormat(

@@ -44,35 +44,11 @@ absl::StatusOr<std::string> readProblemText(const std::string& flag, const std::
   return *std::move(text);
 }
 
-/// Words are whole numbers below 2^53; figures that are none keep 15 digits.
-std::string figureText(double value) { return absl::StrFormat("%.15g", value); }
-
-bool isTouched(const compiler::cost::Traffic& traffic) {
-  return traffic.read + traffic.fill + traffic.update + traffic.drain > 0 || traffic.footprint > 0;
-}
-
-std::string trafficJson(const compiler::cost::Traffic& traffic) {
-  return absl::StrFormat(R"({"tensor":%s,"read":%s,"fill":%s,"update":%s,"drain":%s,"footprint":%d,"word_bytes":%d})",
-                         jsonString(traffic.tensor), figureText(traffic.read), figureText(traffic.fill),
-                         figureText(traffic.update), figureText(traffic.drain), traffic.footprint, traffic.word_bytes);
-}
-
-std::string levelJson(const compiler::cost::LevelCost& level) {
-  return absl::StrFormat(R"({"level":%s,"units":%d,"footprint":%d,"footprint_bytes":%d,"tensors":[%s]})",
-                         jsonString(level.name), level.units, level.footprint, level.footprint_bytes,
-                         absl::StrJoin(level.tensors, ",", [](std::string* out, const compiler::cost::Traffic& each) {
-                           *out += trafficJson(each);
-                         }));
-}
-
 std::string costJson(const std::string& chip, const DataflowCost& cost, const compiler::cost::Machine& machine) {
   return absl::StrFormat(
-      R"({"chip":%s,"cycles":%s,"compute_cycles":%s,"energy_pj":%s,"operations":%s,"units":%d,"levels":[%s],%s,"violations":[%s]})",
+      R"({"chip":%s,"cycles":%s,"compute_cycles":%s,"energy_pj":%s,"operations":%s,"units":%d,%s,%s,"violations":[%s]})",
       jsonString(chip), figureText(cost.cycles), figureText(cost.compute_cycles), figureText(cost.energy_pj),
-      figureText(cost.operations), cost.units,
-      absl::StrJoin(cost.levels, ",",
-                    [](std::string* out, const compiler::cost::LevelCost& level) { *out += levelJson(level); }),
-      breakdownJson(breakdownOf(cost, machine)),
+      figureText(cost.operations), cost.units, levelsJson(cost), breakdownJson(breakdownOf(cost, machine)),
       absl::StrJoin(cost.violations, ",", [](std::string* out, const std::string& text) { *out += jsonString(text); }));
 }
 
@@ -80,15 +56,7 @@ void showCost(const DataflowCost& cost) {
   std::cout << absl::StrFormat("%s cycles (%s without bandwidths), %s pJ, %s operations on %d units\n",
                                figureText(cost.cycles), figureText(cost.compute_cycles), figureText(cost.energy_pj),
                                figureText(cost.operations), cost.units);
-  std::vector<std::vector<std::string>> rows;
-  for (auto level = cost.levels.rbegin(); level != cost.levels.rend(); ++level) {
-    for (const compiler::cost::Traffic& each : level->tensors) {
-      if (!isTouched(each)) continue;
-      rows.push_back({level->name, each.tensor, figureText(each.read), figureText(each.fill), figureText(each.update),
-                      figureText(each.drain), absl::StrCat(each.footprint), absl::StrCat(level->units)});
-    }
-  }
-  std::cout << table({"LEVEL", "TENSOR", "READ", "FILL", "UPDATE", "DRAIN", "FOOTPRINT", "UNITS"}, std::move(rows));
+  std::cout << movementTable(cost);
   for (const std::string& violation : cost.violations) std::cout << "exceeded: " << violation << "\n";
 }
 

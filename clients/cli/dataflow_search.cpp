@@ -157,6 +157,8 @@ absl::StatusOr<SearchAnswer> evolved(const Nest& nest, const Machine& machine, u
   if (options.better) evolution.better = [&](const Found& found) { options.better(found, 0); };
   SearchAnswer answer;
   TESSERA_ASSIGN_OR_RETURN(answer.bound, lowerBound(nest, machine, options.objective));
+  answer.obstacle = compiler::dataflow_search::tooLargeTile(nest, machine);
+  if (!answer.obstacle.empty()) return answer;
   TESSERA_ASSIGN_OR_RETURN(auto found, searchByEvolution(nest, machine, evolution));
   if (!found.best.empty()) answer.best = std::move(found.best.front());
   answer.space_bound = answer.bound.score;
@@ -206,6 +208,8 @@ absl::StatusOr<SearchAnswer> findDataflow(const DataflowSearchFlags& flags, cons
 }
 
 absl::Status noTreeError(const SearchAnswer& answer) {
+  if (!answer.obstacle.empty())
+    return absl::FailedPreconditionError(absl::StrCat("no tree of the space fits the chip: ", answer.obstacle));
   return absl::FailedPreconditionError(
       answer.complete ? "no tree of the space fits the chip; --budget or a chip with a larger memory changes that"
                       : "the search ended before it found a tree that fits the chip; a longer --time may help");

@@ -1,16 +1,21 @@
 // tessera explain: how the compiler transforms a model's graph; why a request is, or is not, answered from the cache.
 
+#include <fstream>
 #include <iostream>
 #include <set>
+#include <span>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "clients/cli/analysis.h"
 #include "clients/cli/artifact_file.h"
 #include "clients/cli/command.h"
+#include "clients/cli/dataflow_explanation.h"
 #include "clients/cli/drawing/picture.h"
 #include "clients/cli/explanation_text.h"
 #include "clients/cli/output.h"
+#include "clients/cli/target_flag.h"
 #include "clients/cpp/compile.h"
 #include "clients/cpp/local_file.h"
 #include "compiler/schedule/pins.h"
@@ -22,6 +27,7 @@ namespace {
 
 struct ExplainFlags {
   AnalysisFlags question;
+  DataflowExplanationFlags dataflow;
   std::string dot, svg, plan_out;
   bool key = false, nodes = false;
 };
@@ -30,7 +36,8 @@ bool isArtifact(const std::string& model) { return model.ends_with(".tsra"); }
 
 // An artifact is already compiled, so flags that describe a compilation are errors instead of being ignored.
 void refuseFlagsOfModels(const CLI::App& command) {
-  const std::set<std::string> known = {"MODEL", "--help", "--nodes", "--dot", "--svg", "--plan-out"};
+  const std::set<std::string> known = {"MODEL", "--help",     "--nodes",    "--dot",
+                                       "--svg", "--plan-out", "--dataflow", "--time"};
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() > 0 && !known.contains(option->get_name()))
       throw CLI::ValidationError(option->get_name(), "cannot be used with a compiled file (.tsra); name the model");
@@ -52,6 +59,34 @@ absl::StatusOr<v1::Explanation> explainModel(CommandLine& line, const AnalysisFl
   v1::Explanation explanation;
   if (explanation.ParseFromString(bytes)) return explanation;
   return absl::DataLossError("the service's report cannot be read");
+}
+
+absl::StatusOr<std::string> artifactBytes(CommandLine& line, const AnalysisFlags& flags) {
+  if (!isArtifact(flags.model.model)) {
+    // Found before the model is compiled.
+    TESSERA_ASSIGN_OR_RETURN(const v1::Target target, describedTarget(line, flags.model.target));
+    if (target.family() != v1::Target::SPATIAL)
+      return absl::InvalidArgumentError(absl::StrCat("--dataflow explains programs of described chips; found --target ",
+                                                     flags.model.target, ", accepted are targets of family SPATIAL"));
+    return requestArtifact(line, flags);
+  }
+  std::ifstream file(flags.model.model, std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  if (!file) return absl::NotFoundError(absl::StrCat(flags.model.model, ": cannot be read"));
+  return std::move(bytes).str();
+}
+
+absl::Status explainDataflows(CommandLine& line, const ExplainFlags& flags) {
+  for (const auto& [name, given] : {std::pair{"--nodes", flags.nodes}, std::pair{"--dot", !flags.dot.empty()},
+                                    std::pair{"--plan-out", !flags.plan_out.empty()}, std::pair{"--key", flags.key}}) {
+    if (given) return absl::InvalidArgumentError(absl::StrCat(name, " does not go with --dataflow"));
+  }
+  if (!flags.svg.empty()) TESSERA_RETURN_IF_ERROR(checkOutputPath(flags.svg));
+  TESSERA_ASSIGN_OR_RETURN(const std::string artifact, artifactBytes(line, flags.question));
+  const std::span<const char> bytes(artifact);
+  return explainDataflow(line, flags.dataflow, {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()},
+                         flags.svg);
 }
 
 int explain(CommandLine& line, const ExplainFlags& flags) {
@@ -114,10 +149,11 @@ void addExplainCommand(CommandLine& line) {
       line.add("explain", "Explain how a model's graph is transformed, or the plan in an artifact file");
   auto flags = std::make_shared<ExplainFlags>();
   flags->question.addTo(command);
+  flags->dataflow.addTo(command);
   command->add_flag("--nodes", flags->nodes,
                     "list every node of the model and every decision, instead of sums and differences");
   command->add_option("--dot", flags->dot, "also draw both graphs to this file, for Graphviz");
-  command->add_option("--svg", flags->svg, "also draw both graphs to this file, as SVG");
+  command->add_option("--svg", flags->svg, "also draw both graphs to this file, as SVG; with --dataflow the trees");
   command->add_option("--plan-out", flags->plan_out,
                       "also write every decision to this file, to edit and pass to --pin or --plan");
   command->add_flag("--key", flags->key,
@@ -126,6 +162,10 @@ void addExplainCommand(CommandLine& line) {
   command->callback([&line, flags, command] {
     if (isArtifact(flags->question.model.model)) refuseFlagsOfModels(*command);
     line.action = [&line, flags] {
+      if (flags->dataflow.wanted) {
+        const absl::Status status = explainDataflows(line, *flags);
+        return status.ok() ? 0 : reportError(status, line.json);
+      }
       return flags->key ? explainKey(line, flags->question.model) : explain(line, *flags);
     };
   });

@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <deque>
+#include <functional>
+#include <iterator>
 #include <limits>
-#include <map>
+#include <memory>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/dataflow_search/annealing.h"
@@ -19,6 +22,8 @@ using loopnest::Nest;
 constexpr double kRounding = 1e-9;
 /// Phases are joined after so many expansions; the number doubles each time.
 constexpr size_t kFirstBatch = 64, kLargestBatch = 16384;
+/// Open tiles of a batch.
+constexpr size_t kOpenInBatch = 4;
 
 /// Spaces with more trees than these are annealed first, with more proposals if the space is large.
 constexpr double kTreesToAnneal = 5e5, kTreesOfLargeSpace = 1e8;
@@ -50,32 +55,44 @@ class ExactSearch {
                  .energy = options.front || options.objective == Objective::kEnergy ||
                            options.objective == Objective::kEnergyDelay,
                  .resources = true},
-        space_(nest, machine, figures_, options.restriction, [this] { return isStopped(); }),
         statements_(static_cast<int>(nest.statements.size())),
-        needed_(nest) {}
+        needed_(nest) {
+    for (int thread = 0; thread < std::max(1, options.threads); ++thread)
+      spaces_.push_back(
+          std::make_unique<PhaseSpace>(nest, machine, figures_, options.restriction, [this] { return isStopped(); }));
+  }
 
   absl::StatusOr<Answer> run() {
     TESSERA_ASSIGN_OR_RETURN(answer_.bound, lowerBound(nest_, machine_, options_.objective));
+    if (!options_.restriction.ignore_limits) answer_.obstacle = tooLargeTile(nest_, machine_);
+    if (!answer_.obstacle.empty()) {
+      answer_.complete = true;
+      answer_.space_bound = answer_.bound.score;
+      return std::move(answer_);
+    }
     if (trees() > kTreesToAnneal) {
       searchByAnnealing(nest_, machine_,
                         {.objective = options_.objective,
                          .restriction = options_.restriction,
                          .seed = options_.seed,
                          .threads = options_.threads,
-                         .proposals = trees() > kTreesOfLargeSpace ? kProposalsOfLargeSpace : kProposals,
+                         .proposals = std::min(options_.most_proposals,
+                                               trees() > kTreesOfLargeSpace ? kProposalsOfLargeSpace : kProposals),
                          .stopped = options_.stopped,
                          .better = [this](const Found& better) { keep(better); }});
     }
-    // Sparse samples of the space come first: they give an answer soon, which excludes most of the rest.
+    // Sparse samples of the space come first, unless there is a tree: they give an answer soon, which excludes most of
+    // the rest.
     bool finished = false;
     for (const size_t stride : {size_t{997}, size_t{101}, size_t{31}, size_t{7}, size_t{1}}) {
+      if (stride > 1 && answer_.best && !options_.front) continue;
       collect(stride);
       TESSERA_ASSIGN_OR_RETURN(finished, search(stride > 1 ? expanded_ + kSampledExpansions : kAllExpansions));
       if (isStopped() || (!options_.front && best_score_ <= answer_.bound.score)) break;
     }
     answer_.complete = (finished && collected_all_) || best_score_ <= answer_.bound.score;
     answer_.expanded = expanded_;
-    answer_.measured = space_.measured();
+    for (const auto& space : spaces_) answer_.measured += space->measured();
     answer_.space_bound = spaceBound();
     if (answer_.complete && answer_.best)
       answer_.space_bound = std::max(answer_.bound.score, std::min(least_score_, best_score_));
@@ -88,7 +105,7 @@ class ExactSearch {
   /// other is left.
   absl::StatusOr<bool> search(int64_t most) {
     for (size_t batch = kFirstBatch;; batch = std::min(2 * batch, kLargestBatch)) {
-      const bool more = expand(batch);
+      TESSERA_ASSIGN_OR_RETURN(const bool more, expand(batch));
       TESSERA_RETURN_IF_ERROR(join());
       if (isStopped()) return false;
       if (!more) return true;
@@ -102,6 +119,7 @@ class ExactSearch {
     double score = 0;  ///< that no run with it is below
     size_t number = 0;
   };
+  using CandidateOption = std::pair<const Candidate*, PhaseOption>;
   /// A run of the first statements.
   struct Run {
     PhaseCost cost;
@@ -109,8 +127,16 @@ class ExactSearch {
   };
 
   bool isStopped() {
-    if (!stopped_) stopped_ = options_.stopped();
+    if (!stopped_ && options_.stopped()) stopped_ = true;
     return stopped_;
+  }
+
+  /// Calls work for each thread number, in parallel.
+  void inParallel(size_t threads, const std::function<void(size_t)>& work) {
+    std::vector<std::thread> others;
+    for (size_t thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+    work(0);
+    for (std::thread& thread : others) thread.join();
   }
 
   static Value valueOf(const PhaseCost& cost) {
@@ -177,11 +203,7 @@ class ExactSearch {
           least.cycles = std::max(least.cycles, cycles + others);
           return !isExcluded(least);
         };
-        PhaseCost& least = at(at(least_, begin), end);
-        space_.forEach(begin, end, stride, accept, [&](const SharedTiles& shared, const PhaseCost& at_least) {
-          least = smaller(least, at_least);
-          candidates_.push_back({.shared = shared, .at_least = at_least, .number = candidates_.size()});
-        });
+        collectPhase(begin, end, stride, accept);
       }
     }
     if (stride == 1) collected_all_ = !isStopped();
@@ -206,7 +228,45 @@ class ExactSearch {
     options_of_.resize(static_cast<size_t>(statements_) * static_cast<size_t>(statements_ + 1));
   }
 
-  std::vector<std::pair<const Candidate*, PhaseOption>>& optionsOf(int begin, int end) {
+  /// Every thread enumerates all cuts and measures the tiles of its section. Candidates get the numbers that one thread
+  /// would give them. Samples are small.
+  void collectPhase(int begin, int end, size_t stride, const std::function<bool(double)>& accept) {
+    struct Section {
+      std::vector<size_t> cuts;  ///< of each candidate
+      std::vector<Candidate> candidates;
+      PhaseCost least = kImpossible;
+    };
+    const size_t threads = stride == 1 ? spaces_.size() : 1;
+    std::vector<Section> sections(threads);
+    inParallel(threads, [&](size_t thread) {
+      size_t cut = 0;
+      Section& section = sections[thread];
+      spaces_[thread]->forEach(
+          begin, end, stride, {.number = thread, .of = threads}, cut, accept,
+          [&](const SharedTiles& shared, const PhaseCost& at_least) {
+            section.least = smaller(section.least, at_least);
+            section.cuts.push_back(cut);
+            section.candidates.push_back({.shared = shared, .at_least = at_least, .score = 0, .number = 0});
+          });
+    });
+    // The tiles of one cut are in one section, in the order of the enumeration.
+    std::vector<size_t> next(threads, 0);
+    while (true) {
+      size_t first = threads;
+      for (size_t thread = 0; thread < threads; ++thread) {
+        if (next[thread] == sections[thread].cuts.size()) continue;
+        if (first == threads || sections[thread].cuts[next[thread]] < sections[first].cuts[next[first]]) first = thread;
+      }
+      if (first == threads) break;
+      Candidate& candidate = sections[first].candidates[next[first]++];
+      candidate.number = candidates_.size();
+      candidates_.push_back(std::move(candidate));
+    }
+    PhaseCost& least = at(at(least_, begin), end);
+    for (const Section& section : sections) least = smaller(least, section.least);
+  }
+
+  std::vector<CandidateOption>& optionsOf(int begin, int end) {
     return options_of_[static_cast<size_t>(begin) * static_cast<size_t>(statements_ + 1) + static_cast<size_t>(end)];
   }
 
@@ -220,33 +280,77 @@ class ExactSearch {
     return dataflow_search::scoreOf(value, options_.objective) >= best_score_;
   }
 
-  /// Maps the operators of the next candidates. Returns false if none is left that could be part of a better run.
-  bool expand(size_t batch) {
-    while (next_ < candidates_.size()) {
-      Candidate& candidate = candidates_[next_];
+  /// The options of a candidate, or of all inside of an open one that may be part of a better run.
+  struct Mapped {
+    std::vector<std::unique_ptr<Candidate>> inside;  ///< of an open one, with options
+    std::vector<CandidateOption> options;
+    std::optional<Found> best;  ///< of the runs of one phase
+    absl::Status status;
+    int64_t expanded = 0;
+    bool finished = false;
+  };
+
+  /// Maps the operators of the next candidates. Returns false if none is left that could be part of a better run. A
+  /// batch is the same for any number of threads: better runs are known after it only.
+  absl::StatusOr<bool> expand(size_t batch) {
+    const size_t first = next_;
+    std::vector<size_t> taken;
+    bool more = false;
+    for (size_t cost = 0; next_ < candidates_.size(); ++next_) {
+      const Candidate& candidate = candidates_[next_];
       const PhaseCost least =
           at(before_, candidate.shared.begin) + candidate.at_least + at(after_, candidate.shared.end);
-      if (!options_.front && candidate.score >= best_score_) return false;
-      if (!isExcluded(least)) {
-        if (batch == 0) return true;
-        // Open tiles have many inside, which may have a better run.
-        batch = space_.isOpen(candidate.shared) ? 0 : batch - 1;
-        mapOperators(candidate);
-        if (isStopped()) return true;
-      }
-      ++next_;
+      if (!options_.front && candidate.score >= best_score_) break;
+      if (isExcluded(least)) continue;
+      more = cost >= batch;
+      if (more) break;
+      // Open tiles have many inside, which may have a better run.
+      cost += spaces_[0]->isOpen(candidate.shared) ? std::max<size_t>(1, batch / kOpenInBatch) : 1;
+      taken.push_back(next_);
     }
-    return false;
+    std::vector<Mapped> mapped(taken.size());
+    std::atomic<size_t> position = 0;
+    inParallel(std::min(spaces_.size(), taken.size()), [&](size_t thread) {
+      for (size_t i = position++; i < taken.size(); i = position++) {
+        mapOperators(candidates_[taken[i]], *spaces_[thread], mapped[i]);
+        mapped[i].finished = !isStopped();
+      }
+    });
+    for (size_t i = 0; i < taken.size(); ++i) {
+      TESSERA_RETURN_IF_ERROR(mapped[i].status);
+      expanded_ += mapped[i].expanded;
+      if (mapped[i].best) keep(*std::move(mapped[i].best));
+      for (auto& [candidate, option] : mapped[i].options)
+        add(*candidate, std::move(option), optionsOf(candidate->shared.begin, candidate->shared.end));
+      std::ranges::move(mapped[i].inside, std::back_inserter(inner_candidates_));
+    }
+    const auto open = std::ranges::find(mapped, false, &Mapped::finished);
+    if (open == mapped.end()) return more;
+    next_ = open == mapped.begin() ? first : taken[static_cast<size_t>(open - mapped.begin())];
+    return true;
   }
 
-  /// Adds the options of a candidate, or of all inside of an open one that may be part of a better run.
-  void mapOperators(const Candidate& candidate) {
+  /// Prices the option if it is a run that may be better. Options of equal cost by the search's model have different
+  /// prices, and join() keeps one of them.
+  void priceRun(const Candidate& candidate, const PhaseOption& option, Mapped& mapped) const {
+    if (options_.front || candidate.shared.begin > 0 || candidate.shared.end < statements_) return;
+    if (!mapped.status.ok() || isExcluded(option.cost)) return;
+    absl::StatusOr<Found> found = priced({.cost = option.cost, .phases = {{&candidate, &option}}});
+    if (!found.ok()) {
+      mapped.status = found.status();
+    } else if (found->score < (mapped.best ? mapped.best->score : best_score_)) {
+      mapped.best = *std::move(found);
+    }
+  }
+
+  void mapOperators(const Candidate& candidate, PhaseSpace& space, Mapped& mapped) {
     const SharedTiles& shared = candidate.shared;
-    if (!space_.isOpen(shared)) {
-      std::vector<PhaseOption> options = space_.options(shared, cyclesLimit(candidate));
+    if (!space.isOpen(shared)) {
+      std::vector<PhaseOption> options = space.options(shared, limitOf(candidate));
       if (isStopped()) return;
-      ++expanded_;
-      for (PhaseOption& option : options) add(candidate, std::move(option));
+      ++mapped.expanded;
+      for (const PhaseOption& option : options) priceRun(candidate, option, mapped);
+      for (PhaseOption& option : options) add(candidate, std::move(option), mapped.options);
       return;
     }
     const PhaseCost others = at(before_, shared.begin) + at(after_, shared.end);
@@ -255,35 +359,36 @@ class ExactSearch {
       least.cycles = std::max(least.cycles, cycles + others.cycles);
       return !isExcluded(least);
     };
-    space_.forEachInside(shared, accept, [&](const SharedTiles& inner, const PhaseCost& at_least) {
+    space.forEachInside(shared, accept, [&](const SharedTiles& inner, const PhaseCost& at_least) {
       if (isStopped() || isExcluded(others + at_least)) return;
-      Candidate candidate_inside{.shared = inner, .at_least = at_least, .score = 0, .number = 0};
-      if (space_.isOpen(inner)) return mapOperators(candidate_inside);
-      inner_candidates_.push_back(std::move(candidate_inside));
-      mapOperators(inner_candidates_.back());
-      if (!refersTo(inner_candidates_.back())) inner_candidates_.pop_back();
+      auto inside =
+          std::make_unique<Candidate>(Candidate{.shared = inner, .at_least = at_least, .score = 0, .number = 0});
+      mapOperators(*inside, space, mapped);
+      const bool used =
+          std::ranges::any_of(mapped.options, [&](const auto& each) { return each.first == inside.get(); });
+      if (used) mapped.inside.push_back(std::move(inside));
     });
   }
 
-  /// Cycles of the phase that a better run does not exceed.
-  double cyclesLimit(const Candidate& candidate) const {
-    if (options_.front || best_score_ == kNone) return kNone;
+  /// Cycles of the phase, and of the outermost memory's ports, that a better run does not exceed.
+  PhaseCost limitOf(const Candidate& candidate) const {
+    if (options_.front || best_score_ == kNone) return kImpossible;
     const SharedTiles& shared = candidate.shared;
     const PhaseCost others = at(before_, shared.begin) + at(after_, shared.end);
     double most = kNone;
     if (options_.objective == Objective::kCycles) most = best_score_;
     const double energy = others.energy + candidate.at_least.energy;
     if (options_.objective == Objective::kEnergyDelay && energy > 0) most = best_score_ / energy;
-    return most == kNone ? kNone : (most - others.cycles) * (1 + kRounding);
+    PhaseCost limit = kImpossible;
+    if (most == kNone) return limit;
+    limit.cycles = (most - others.cycles) * (1 + kRounding);
+    limit.sending = (most - others.sending) * (1 + kRounding);
+    limit.receiving = (most - others.receiving) * (1 + kRounding);
+    return limit;
   }
 
-  bool refersTo(const Candidate& candidate) {
-    return std::ranges::any_of(optionsOf(candidate.shared.begin, candidate.shared.end),
-                               [&](const auto& each) { return each.first == &candidate; });
-  }
-
-  void add(const Candidate& candidate, PhaseOption option) {
-    auto& known = optionsOf(candidate.shared.begin, candidate.shared.end);
+  /// Adds an option unless another one is at least as good, and removes those that it is as good as.
+  void add(const Candidate& candidate, PhaseOption option, std::vector<CandidateOption>& known) const {
     for (const auto& [other, each] : known)
       if (isAtLeastAsGood(each.cost, option.cost)) return;
     std::erase_if(known, [&](const auto& each) { return isAtLeastAsGood(option.cost, each.second.cost); });
@@ -374,7 +479,7 @@ class ExactSearch {
   absl::StatusOr<Found> priced(const Run& run) const {
     Found found;
     for (const auto& [candidate, option] : run.phases)
-      *found.tree.add_phases() = space_.tree(candidate->shared, option->operators);
+      *found.tree.add_phases() = spaces_[0]->tree(candidate->shared, option->operators);
     TESSERA_ASSIGN_OR_RETURN(found.cost, analyzeDataflow(nest_, found.tree, machine_));
     const Value ours = valueOf(run.cost), theirs = dataflow_search::valueOf(found.cost);
     found.score = dataflow_search::scoreOf(theirs, options_.objective);
@@ -404,17 +509,18 @@ class ExactSearch {
   const cost::Machine& machine_;
   const Options& options_;
   const Figures figures_;
-  PhaseSpace space_;
+  std::vector<std::unique_ptr<PhaseSpace>> spaces_;  ///< one for each thread
   const int statements_;
-  bool stopped_ = false, collected_all_ = false;
+  std::atomic<bool> stopped_ = false;
+  bool collected_all_ = false;
   Needed needed_;
   std::vector<Candidate> candidates_;
-  std::deque<Candidate> inner_candidates_;  ///< inside of open ones, with options
+  std::vector<std::unique_ptr<Candidate>> inner_candidates_;  ///< inside of open ones, with options
   size_t next_ = 0;
   int64_t expanded_ = 0;
   std::vector<std::vector<PhaseCost>> least_;  ///< of a phase from one statement to another
   std::vector<PhaseCost> before_, after_;
-  std::vector<std::vector<std::pair<const Candidate*, PhaseOption>>> options_of_;
+  std::vector<std::vector<CandidateOption>> options_of_;
   double best_score_ = kNone;
   double least_score_ = kNone;  ///< of all runs, by the search's model
   Answer answer_;

@@ -147,5 +147,60 @@ TEST_P(AgainstEnumeration, TheOptimumIsEqual) {
 
 INSTANTIATE_TEST_SUITE_P(Families, AgainstEnumeration, ::testing::Range(size_t{0}, size_t{8}));
 
+TEST(ExactSearch, ThreadsDoNotChangeTheAnswer) {
+  std::mt19937_64 random(5);
+  int found = 0;
+  for (int problem = 0; problem < 6; ++problem) {
+    const loopnest::Nest nest = loopnest::parse("chain", "C[m, l] += A[m, k] * B[k, l]; E[m, n] += C[m, l] * D[l, n]",
+                                                {oneOf<int64_t>(random, {2, 4}), 2, oneOf<int64_t>(random, {2, 3}), 2})
+                                    .value();
+    const cost::Machine machine = randomMachine(random, 3);
+    Options options;
+    options.objective = static_cast<Objective>(problem % 4);
+    std::optional<Answer> one;
+    for (const int threads : {1, 2, 5}) {
+      options.threads = threads;
+      const auto answer = searchExact(nest, machine, options);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_TRUE(answer->complete);
+      if (!one) one = *answer;
+      ASSERT_EQ(answer->best.has_value(), one->best.has_value());
+      EXPECT_EQ(answer->phases, one->phases);
+      EXPECT_EQ(answer->expanded, one->expanded);
+      EXPECT_EQ(answer->space_bound, one->space_bound);
+      if (!answer->best) continue;
+      ++found;
+      EXPECT_EQ(answer->best->score, one->best->score);
+      EXPECT_EQ(printSchedule(answer->best->tree), printSchedule(one->best->tree)) << describe(nest, machine);
+    }
+  }
+  EXPECT_GT(found, 3);
+}
+
+TEST(ExactSearch, AChipThatNothingFitsIsRefusedWithoutASearch) {
+  const loopnest::Nest nest =
+      loopnest::parse("convolution", "O[k, p] += I[c, p + r] * W[k, c, r]", {512, 512, 512, 7}).value();
+  cost::Machine machine;
+  machine.memories = {
+      {.name = "L0", .instances = 1, .capacity_bytes = 59, .read_bytes_per_cycle = 4, .write_bytes_per_cycle = 4},
+      {.name = "DRAM", .instances = 1, .read_bytes_per_cycle = 4, .write_bytes_per_cycle = 4}};
+  machine.units = {{.name = "core", .count = 1, .operations_per_cycle = 2}};
+  Options options;
+  int polls = 0;
+  options.stopped = [&] { return ++polls > 1000; };
+  // One result, and seven values and weights: 60 bytes.
+  auto answer = searchExact(nest, machine, options);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_FALSE(answer->best.has_value());
+  EXPECT_TRUE(answer->complete);
+  EXPECT_THAT(answer->obstacle, ::testing::HasSubstr("needs 60 bytes of L0"));
+  EXPECT_EQ(polls, 0);
+  machine.memories[0].capacity_bytes = 60;
+  answer = searchExact(nest, machine, options);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->obstacle, "");
+  EXPECT_GT(polls, 0);
+}
+
 }  // namespace
 }  // namespace tessera::compiler::dataflow_search

@@ -7,9 +7,10 @@ namespace tessera::compiler::dataflow_search {
 bool dominates(const Partial& left, const Partial& right, const Figures& figures) {
   if (figures.cycles && (left.inner > right.inner || left.in > right.in || left.out > right.out)) return false;
   if (figures.energy && left.energy > right.energy) return false;
-  if (!figures.resources) return true;
-  // Operators that share a chip overlap transfers, not computation.
   if (figures.cycles && left.compute > right.compute) return false;
+  if (!figures.resources) return !figures.cycles || left.startup + left.tail <= right.startup + right.tail;
+  // Of operators that share a chip, one has the first slices and one the last results.
+  if (figures.cycles && (left.startup > right.startup || left.tail > right.tail)) return false;
   return usesNoMore(left, right);
 }
 
@@ -47,15 +48,32 @@ OperatorFronts::OperatorFronts(const loopnest::Nest& nest, const cost::Machine& 
     if (!at(windows, loop)) outer_loops_.push_back(loop);
 }
 
-const Front& OperatorFronts::front(const Surroundings& surroundings, int level, double limit) {
+const Front& OperatorFronts::front(const Surroundings& surroundings, int level, Limit limit) {
   std::vector<int64_t> key = model_.signatureOf(surroundings);
   key.push_back(level);
   const auto found = known_.find(key);
-  if (found != known_.end() && found->second.limit >= limit) return *found->second.front;
+  if (found != known_.end()) {
+    if (found->second.limit.covers(limit)) return *found->second.front;
+    limit = {.cycles = std::max(limit.cycles, found->second.limit.cycles),
+             .edges = std::max(limit.edges, found->second.limit.edges)};
+  }
   Front made = level == 0 ? leaves(surroundings, limit) : tiles(surroundings, level, limit);
   const Front& kept = fronts_.emplace_back(std::move(made));
   known_.insert_or_assign(std::move(key), Known{.front = &kept, .limit = limit});
   return kept;
+}
+
+Partial OperatorFronts::edgesOf(const BoundaryBytes& bytes, int level) const {
+  const cost::Machine::Memory& outer = at(machine_.memories, level);
+  Partial partial;
+  partial.startup = cost::Machine::cyclesFor(bytes.first_out, outer.read_bytes_per_cycle);
+  partial.tail = cost::Machine::cyclesFor(bytes.last_in, outer.write_bytes_per_cycle);
+  if (level == 0) return partial;
+  const cost::Machine::Memory& inner = at(machine_.memories, level - 1);
+  partial.startup =
+      std::max(partial.startup, cost::Machine::cyclesFor(bytes.first_inner_in, inner.write_bytes_per_cycle));
+  partial.tail = std::max(partial.tail, cost::Machine::cyclesFor(bytes.last_inner_out, inner.read_bytes_per_cycle));
+  return partial;
 }
 
 double OperatorFronts::energyOf(const BoundaryBytes& bytes, int level) const {
@@ -64,7 +82,7 @@ double OperatorFronts::energyOf(const BoundaryBytes& bytes, int level) const {
   return energy;
 }
 
-Front OperatorFronts::leaves(const Surroundings& surroundings, double limit) {
+Front OperatorFronts::leaves(const Surroundings& surroundings, const Limit& limit) {
   Front front;
   model_.surround(surroundings);
   const double flops = at(nest_.statements, statement_).body.flops;
@@ -80,12 +98,14 @@ Front OperatorFronts::leaves(const Surroundings& surroundings, double limit) {
           double operations = flops;
           for (const int loop : loops_) operations *= static_cast<double>(at(left, loop));
           const double cycles = temporalSteps(temporal) * std::max(1.0, operations / kind.operations_per_cycle);
-          if (cycles > limit) return !stopped_();
+          if (cycles > limit.cycles) return !stopped_();
           for (const TileLoops& order : ordersOf(temporal, movers_)) {
-            Partial partial;
-            partial.loops = spatial;
-            partial.loops.insert(partial.loops.end(), order.begin(), order.end());
-            const BoundaryBytes bytes = model_.measure(0, partial.loops);
+            TileLoops loops = spatial;
+            loops.insert(loops.end(), order.begin(), order.end());
+            const BoundaryBytes bytes = model_.measure(0, loops);
+            Partial partial = edgesOf(bytes, 0);
+            if (partial.startup + partial.tail > limit.edges) continue;
+            partial.loops = std::move(loops);
             ++measured_;
             const double steps = temporalSteps(partial.loops);
             const int64_t units = instancesOf(partial.loops);
@@ -104,7 +124,7 @@ Front OperatorFronts::leaves(const Surroundings& surroundings, double limit) {
   return front;
 }
 
-Front OperatorFronts::tiles(const Surroundings& surroundings, int level, double limit) {
+Front OperatorFronts::tiles(const Surroundings& surroundings, int level, const Limit& limit) {
   Front front;
   // A sparse sample comes first: it dominates most of the rest before their insides are mapped.
   for (const size_t stride : {size_t{101}, size_t{1}}) {
@@ -123,7 +143,7 @@ Front OperatorFronts::tiles(const Surroundings& surroundings, int level, double 
   return front;
 }
 
-bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, double limit,
+bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, const Limit& limit,
                               Front& front) {
   const cost::Machine::Memory& inner = at(machine_.memories, level - 1);
   const double steps = temporalSteps(loops);
@@ -137,12 +157,13 @@ bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const
                               static_cast<double>(std::max<int64_t>(1, unit.count / machine_.memories[0].instances)));
   for (int below = level - 1; below > 0; --below) rate *= static_cast<double>(fanOut(below));
   const double full_units = std::max(steps, operations / (rate * instances));
-  if (full_units > limit) return false;
+  if (full_units > limit.cycles) return false;
   model_.surround(surroundings);
   const BoundaryBytes bytes = model_.measure(level, loops);
   ++measured_;
   if (inner.capacity_bytes > 0 && bytes.footprint > inner.capacity_bytes) return false;
-  Partial partial;
+  Partial partial = edgesOf(bytes, level);
+  const double startup = partial.startup, tail = partial.tail;
   partial.loops = loops;
   partial.in = bytes.in;
   partial.out = bytes.out;
@@ -151,19 +172,23 @@ bool OperatorFronts::addTiles(const Surroundings& surroundings, int level, const
   partial.inner = std::max({full_units, bytes.inner_out / instances / inner.read_bytes_per_cycle,
                             bytes.inner_in / instances / inner.write_bytes_per_cycle});
   partial.compute = full_units;
-  if (partial.inner > limit) return true;
+  if (partial.inner > limit.cycles || startup + tail > limit.edges) return true;
   partial.energy = energyOf(bytes, level) + operations * machine_.energy_pj_per_operation;
   at(partial.instances, level - 1) = instancesOf(loops);
   if (std::ranges::any_of(front, [&](const Partial& each) { return dominates(each, partial, figures_); })) return true;
-  const Front& choices = this->front(inside(surroundings, loops, nest_.loops.size()), level - 1, limit / steps);
+  const Front& choices = this->front(inside(surroundings, loops, nest_.loops.size()), level - 1,
+                                     {.cycles = limit.cycles / steps, .edges = limit.edges - startup - tail});
   for (size_t choice = 0; choice < choices.size(); ++choice) {
     const Partial& child = choices[choice];
     const double child_steps = steps * instances;
     partial.inner = std::max({child.inner * steps,
                               (child.out * child_steps + bytes.inner_out) / instances / inner.read_bytes_per_cycle,
                               (child.in * child_steps + bytes.inner_in) / instances / inner.write_bytes_per_cycle});
-    if (partial.inner > limit) continue;
+    if (partial.inner > limit.cycles) continue;
     partial.compute = child.compute * steps;
+    partial.startup = startup + child.startup;
+    partial.tail = tail + child.tail;
+    if (partial.startup + partial.tail > limit.edges) continue;
     partial.energy = energyOf(bytes, level) + child.energy * child_steps;
     partial.footprint = child.footprint;
     at(partial.footprint, level - 1) = bytes.footprint;

@@ -26,10 +26,13 @@ struct Figures {
 
 /// A tile at one level with all tiles inside, for one step of the loops around and one of their instances.
 struct Partial {
-  double inner = 0;        ///< cycles of the tile's computation and of the ports further inwards
-  double compute = 0;      ///< cycles of its computation
-  double in = 0, out = 0;  ///< bytes through the ports of the tile's own level
-  double energy = 0;       ///< pJ, operations included
+  double inner = 0;    ///< cycles of the tile's computation and of the ports further inwards
+  double compute = 0;  ///< cycles of its computation
+  /// Cycles of the first slices on their way to the first leaf, and of the last results from the last one: nothing
+  /// overlaps them.
+  double startup = 0, tail = 0;
+  double in = 0, out = 0;                          ///< bytes through the ports of the tile's own level
+  double energy = 0;                               ///< pJ, operations included
   std::array<int64_t, kMaxLevels> footprint = {};  ///< bytes at the levels inside, one instance
   std::array<int64_t, kMaxLevels> instances = {};  ///< of the levels inside
   std::array<int64_t, kMaxUnits> units = {};       ///< of each kind
@@ -62,21 +65,28 @@ class OperatorFronts {
   OperatorFronts(const loopnest::Nest& nest, const cost::Machine& machine, int statement, Figures figures,
                  std::function<bool()> stopped);
 
-  /// All tiles from `level` inwards that take at most `limit` cycles in one step of the surroundings. The result lives
-  /// as long as this object.
-  const Front& front(const Surroundings& surroundings, int level, double limit);
+  /// Partial mappings that exceed it are not part of a better run.
+  struct Limit {
+    double cycles = 0;  ///< in one step of the surroundings
+    double edges = 0;   ///< startup and tail
+    bool covers(const Limit& other) const { return cycles >= other.cycles && edges >= other.edges; }
+  };
+  /// All tiles from `level` inwards within the limit. The result lives as long as this object, and may have others.
+  const Front& front(const Surroundings& surroundings, int level, Limit limit);
 
   /// Tiles whose movement was computed.
   int64_t measured() const { return measured_; }
 
  private:
-  Front leaves(const Surroundings& surroundings, double limit);
-  Front tiles(const Surroundings& surroundings, int level, double limit);
+  Front leaves(const Surroundings& surroundings, const Limit& limit);
+  Front tiles(const Surroundings& surroundings, int level, const Limit& limit);
   /// Adds all tiles with these loops. Returns false if they exceed the level inside or the limit in any order.
-  bool addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, double limit, Front& front);
+  bool addTiles(const Surroundings& surroundings, int level, const TileLoops& loops, const Limit& limit, Front& front);
   /// Instances of the level inside for each instance of the level.
   int64_t fanOut(int level) const;
   double energyOf(const BoundaryBytes& bytes, int level) const;
+  /// A partial mapping with startup and tail of the boundary below a tile at `level`.
+  Partial edgesOf(const BoundaryBytes& bytes, int level) const;
 
   const loopnest::Nest& nest_;
   const cost::Machine& machine_;
@@ -88,7 +98,7 @@ class OperatorFronts {
   std::vector<int> loops_, outer_loops_;  ///< that a leaf cuts, that other tiles cut
   struct Known {
     const Front* front = nullptr;
-    double limit = 0;  ///< that it was made for
+    Limit limit;  ///< that it was made for
   };
   absl::flat_hash_map<std::vector<int64_t>, Known> known_;
   std::deque<Front> fronts_;

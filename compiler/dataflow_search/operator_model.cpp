@@ -116,8 +116,20 @@ BoundaryBytes OperatorModel::measure(int level, const TileLoops& loops) {
   if (!leaf) tile.children = {kInner};
   view.leaf = leaf ? kTile : kInner;
   BoundaryBytes bytes;
+  double outside = 1;  // instances around the tile
+  for (size_t i = 0; i < around_; ++i)
+    if (view.loops[i].spatial) outside *= static_cast<double>(view.loops[i].count);
+  const double inside = outside * static_cast<double>(instancesOf(loops));
   for (const cost::Boundary& boundary : boundariesOf(tree_)) {
     const double word = at(tree_.word_bytes, boundary.tensor);
+    if (boundary.filled) {
+      bytes.first_out += boundary.fills.first.distinct * word / outside;
+      bytes.first_inner_in += boundary.fills.first.words * word / inside;
+    }
+    if (boundary.drained) {
+      bytes.last_in += boundary.results.first.distinct * word / outside;
+      bytes.last_inner_out += boundary.results.first.words * word / inside;
+    }
     bytes.out += (boundary.read_words + boundary.partial_words) * word;
     bytes.in += boundary.update_words * word;
     bytes.inner_in += (boundary.filled_words + boundary.partial_words) * word;

@@ -23,6 +23,8 @@ struct BoundaryBytes {
   double out = 0, in = 0;              ///< ports of the tile's level
   double inner_out = 0, inner_in = 0;  ///< ports of the level inside, all instances together
   int64_t footprint = 0;               ///< of the level inside, one instance
+  /// Of one instance each: the first slices from the tile's level to the level inside, and the last results back.
+  double first_out = 0, first_inner_in = 0, last_in = 0, last_inner_out = 0;
 };
 
 class OperatorModel {

@@ -16,15 +16,16 @@ bool isConcurrent(v1::Tile::Join join) { return join == v1::Tile::PARA || join =
 /// One operator's share of an option.
 struct Share {
   double cycles = 0, energy = 0;
-  double compute = 0, sent = 0, received = 0;  ///< cycles of units and ports, if the operators share them by Shar
+  double compute = 0, edges = 0;  ///< cycles of computation; of first slices and last results, which nothing overlaps
+  double sent = 0, received = 0;  ///< cycles of ports, if the operators share them by Shar
   std::array<int64_t, kMaxLevels> footprint = {}, instances = {};
   std::array<int64_t, kMaxUnits> units = {};
   std::vector<const Partial*> operators = {};
 };
 
 bool isAtLeastAsGood(const Share& left, const Share& right, const Figures& figures) {
-  if (figures.cycles && (left.cycles > right.cycles || left.compute > right.compute || left.sent > right.sent ||
-                         left.received > right.received))
+  if (figures.cycles && (left.cycles > right.cycles || left.compute > right.compute || left.edges > right.edges ||
+                         left.sent > right.sent || left.received > right.received))
     return false;
   if (figures.energy && left.energy > right.energy) return false;
   return usesNoMore(left, right);
@@ -119,8 +120,9 @@ std::vector<int> PhaseSpace::sharedLoops(int begin, int end, bool running) const
   return loops;
 }
 
-void PhaseSpace::forEach(int begin, int end, size_t stride, const std::function<bool(double)>& accept,
-                         const Visit& visit) {
+void PhaseSpace::forEach(int begin, int end, size_t stride, Section section, size_t& cut,
+                         const std::function<bool(double)>& accept, const Visit& visit) {
+  cut = 0;
   const int outermost = static_cast<int>(machine_.memories.size()) - 1;
   Extents extents;
   for (const loopnest::Loop& loop : nest_.loops) extents.push_back(loop.extent);
@@ -134,7 +136,7 @@ void PhaseSpace::forEach(int begin, int end, size_t stride, const std::function<
         if (alone ? join != v1::Tile::SHAR : !accepted.empty() && std::ranges::find(accepted, join) == accepted.end())
           continue;
         SharedTiles shared{.begin = begin, .end = end, .join = join, .running = running, .tiles = {}, .split = split};
-        Enumeration enumeration{split, loops, moversOf(nest_, begin, end), stride, accept, visit};
+        Enumeration enumeration{split, loops, moversOf(nest_, begin, end), stride, accept, visit, section, &cut};
         visitTiles(shared, enumeration, extents);
       }
     }
@@ -169,6 +171,9 @@ void PhaseSpace::visitTiles(SharedTiles& shared, Enumeration& enumeration, const
   forEachCut(extents, enumeration.loops, fan_out, [&](const TileLoops& spatial, const TileLoops& temporal) {
     size_t& seen = joins ? enumeration.seen : enumeration.seen_outside;
     if (++seen % enumeration.stride != 0) return !stopped_();
+    if (enumeration.cut != nullptr && shared.tiles.empty() &&
+        ++*enumeration.cut % enumeration.section.of != enumeration.section.number)
+      return !stopped_();
     // Neither the cycles of computation nor running reductions depend on the order.
     TileLoops all = spatial;
     all.insert(all.end(), temporal.begin(), temporal.end());
@@ -397,18 +402,23 @@ std::unique_ptr<PhaseSpace::Skeleton> PhaseSpace::measure(const SharedTiles& sha
   return skeleton;
 }
 
-PhaseCost PhaseSpace::total(const SharedTiles& shared, const Skeleton& skeleton, double children, double energy) const {
+PhaseCost PhaseSpace::total(const SharedTiles& shared, const Skeleton& skeleton, const Inside& inside) const {
   const cost::Machine::Memory& outermost = machine_.memories.back();
   // All steps of the outermost tile compute equally much, and each of them waits for its own transfers.
-  const double computed = computeCycles(shared, false), each = computed / temporalSteps(shared.tiles.front());
+  const double computed = std::max(inside.compute, computeCycles(shared, false)),
+               each = computed / temporalSteps(shared.tiles.front());
   double waited = 0;
   for (const Skeleton::Steps& steps : skeleton.outermost) waited += steps.number * std::max(0.0, steps.cycles - each);
-  PhaseCost cost{.cycles = std::max(children, skeleton.startup + computed + waited + skeleton.tail),
-                 .out = skeleton.out,
-                 .in = skeleton.in,
-                 .sending = cost::Machine::cyclesFor(skeleton.out, outermost.read_bytes_per_cycle) + skeleton.tail,
-                 .receiving = skeleton.startup + cost::Machine::cyclesFor(skeleton.in, outermost.write_bytes_per_cycle),
-                 .energy = skeleton.energy + energy};
+  // Seq has first slices and last results of its children in each step, which the transfers outside may overlap.
+  const bool exclusive = shared.end - shared.begin > 1 && shared.join == v1::Tile::SEQ;
+  const double edges = exclusive ? 0 : inside.edges;
+  PhaseCost cost{
+      .cycles = std::max(inside.cycles, skeleton.startup + inside.edges + computed + waited + skeleton.tail),
+      .out = skeleton.out,
+      .in = skeleton.in,
+      .sending = cost::Machine::cyclesFor(skeleton.out, outermost.read_bytes_per_cycle) + edges + skeleton.tail,
+      .receiving = skeleton.startup + edges + cost::Machine::cyclesFor(skeleton.in, outermost.write_bytes_per_cycle),
+      .energy = skeleton.energy + inside.energy};
   for (size_t tile = skeleton.tile_out.size(); tile-- > 0;) {
     const cost::Machine::Memory& memory = machine_.memories[machine_.memories.size() - 1 - tile];
     cost.cycles = std::max(
@@ -450,10 +460,26 @@ PhaseCost PhaseSpace::lowerBound(const SharedTiles& shared, const Skeleton& skel
     energy += operations * skeleton.steps * skeleton.instances * machine_.energy_pj_per_operation;
   }
   if (overlaps) cycles = std::max({cycles, sent, received});
-  return total(shared, skeleton, std::max(cycles, computeCycles(shared, true)), energy);
+  return total(shared, skeleton, {.cycles = std::max(cycles, computeCycles(shared, true)), .energy = energy});
 }
 
-std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared, double limit) {
+bool PhaseSpace::readsResultOf(int statement) const {
+  const std::string& result = at(nest_.accesses, at(nest_.statements, statement).output).name;
+  const std::vector<int>& inputs = at(nest_.statements, statement + 1).inputs;
+  return std::ranges::any_of(inputs, [&](int input) { return at(nest_.accesses, input).name == result; });
+}
+
+double PhaseSpace::edgesLimit(const SharedTiles& shared, const Skeleton& skeleton, const PhaseCost& limit) const {
+  if (shared.end - shared.begin > 1) return std::numeric_limits<double>::infinity();
+  const PhaseCost least = total(shared, skeleton, {});
+  // total() also counts ports of the shared tiles, which are busy during startup and tail.
+  const double computed = computeCycles(shared, false), each = computed / temporalSteps(shared.tiles.front());
+  double serial = skeleton.startup + computed + skeleton.tail;
+  for (const Skeleton::Steps& steps : skeleton.outermost) serial += steps.number * std::max(0.0, steps.cycles - each);
+  return std::min({limit.cycles - serial, limit.sending - least.sending, limit.receiving - least.receiving});
+}
+
+std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared, const PhaseCost& limit) {
   const std::unique_ptr<Skeleton> skeleton = measure(shared);
   if (!skeleton) return {};
   const auto level = static_cast<int>(machine_.memories.size() - 1 - shared.tiles.size());
@@ -461,25 +487,42 @@ std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared, double l
   const bool several = shared.end - shared.begin > 1, concurrent = several && isConcurrent(shared.join),
              exclusive = several && shared.join == v1::Tile::SEQ, overlaps = several && !concurrent && !exclusive;
   const double all = skeleton->steps * skeleton->instances;
+  const bool pipeline = several && shared.join == v1::Tile::PIPE;
+  // Cycles of computation, of first slices and of last results. The slowest operator of a pipeline has its first step
+  // once.
+  const auto serial = [&](const Share& share) {
+    return share.compute + share.edges - (pipeline ? share.compute / skeleton->steps : 0);
+  };
+  const double edges = edgesLimit(shared, *skeleton, limit);
+  if (edges < 0) return {};
   std::vector<Share> joined = {Share{}};
   for (size_t i = 0; i < skeleton->operators.size(); ++i) {
-    const Front& front = frontsOf(shared.begin + static_cast<int>(i), !several)
-                             .front(skeleton->operators[i], level, limit / skeleton->steps);
+    const Front& front =
+        frontsOf(shared.begin + static_cast<int>(i), !several)
+            .front(skeleton->operators[i], level, {.cycles = limit.cycles / skeleton->steps, .edges = edges});
     if (stopped_()) return {};
     std::vector<Share> shares, next;
     for (const Partial& partial : front) {
+      if (partial.startup + partial.tail > edges) continue;
       Share share;
       const double sent =
           (partial.out * all + skeleton->child_out[i]) / skeleton->instances / memory.read_bytes_per_cycle;
       const double received =
           (partial.in * all + skeleton->child_in[i]) / skeleton->instances / memory.write_bytes_per_cycle;
       share.cycles = std::max({partial.inner * skeleton->steps, sent, received});
+      // Startup and tail of the operators that begin and end the phase; Seq has those of each. A reader waits for the
+      // last results of the operator before it: under Seq and Shar in each step, in a pipeline in the first one.
+      const bool first = i == 0, last = i + 1 == skeleton->operators.size();
+      const bool hands_over = !last && readsResultOf(shared.begin + static_cast<int>(i));
+      share.compute = (partial.compute + (exclusive || (overlaps && hands_over) ? partial.tail : 0)) * skeleton->steps;
+      share.edges = (first || exclusive ? partial.startup : 0) + (last && !exclusive ? partial.tail : 0);
+      // The first step of a pipeline passes through all operators.
+      if (pipeline) share.edges += partial.compute + (hands_over ? partial.tail : 0);
       if (overlaps) {
-        share.compute = partial.compute * skeleton->steps;
         share.sent = sent;
         share.received = received;
       }
-      if (share.cycles > limit) continue;
+      if (share.cycles > limit.cycles || serial(share) > limit.cycles) continue;
       share.energy = partial.energy * all;
       share.footprint = partial.footprint;
       share.instances = partial.instances;
@@ -492,10 +535,11 @@ std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared, double l
         Share sum = left;
         // Shar: an operator's transfers overlap with its siblings.
         sum.cycles = concurrent || overlaps ? std::max(left.cycles, right.cycles) : left.cycles + right.cycles;
-        sum.compute += right.compute;
+        sum.compute = concurrent ? std::max(left.compute, right.compute) : left.compute + right.compute;
+        sum.edges += right.edges;
         sum.sent += right.sent;
         sum.received += right.received;
-        sum.cycles = std::max({sum.cycles, sum.compute, sum.sent, sum.received});
+        sum.cycles = std::max({sum.cycles, serial(sum), sum.sent, sum.received});
         sum.energy += right.energy;
         bool fits = true;
         for (size_t inner = 0; inner < machine_.memories.size(); ++inner) {
@@ -513,7 +557,7 @@ std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared, double l
           fits = fits && static_cast<double>(sum.units[unit]) * skeleton->instances <=
                              static_cast<double>(machine_.units[unit].count);
         }
-        if (sum.cycles > limit || (!fits && !restriction_.ignore_limits)) continue;
+        if (sum.cycles > limit.cycles || (!fits && !restriction_.ignore_limits)) continue;
         sum.operators.push_back(right.operators.front());
         addShare(next, std::move(sum), figures_);
       }
@@ -522,7 +566,11 @@ std::vector<PhaseOption> PhaseSpace::options(const SharedTiles& shared, double l
   }
   std::vector<PhaseOption> options;
   for (Share& share : joined)
-    options.push_back({.cost = total(shared, *skeleton, share.cycles, share.energy),
+    options.push_back({.cost = total(shared, *skeleton,
+                                     {.cycles = share.cycles,
+                                      .energy = share.energy,
+                                      .compute = share.compute,
+                                      .edges = serial(share) - share.compute}),
                        .shared = 0,
                        .operators = std::move(share.operators)});
   return options;

@@ -67,6 +67,10 @@ struct OperatorTiles {
 class PhaseSpace {
  public:
   using Visit = std::function<void(const SharedTiles& shared, const PhaseCost& at_least)>;
+  /// One of several equal parts of an enumeration, for one of several threads. Each thread has a space of its own.
+  struct Section {
+    size_t number = 0, of = 1;
+  };
 
   PhaseSpace(const loopnest::Nest& nest, cost::Machine machine, Figures figures, Restriction restriction,
              std::function<bool()> stopped);
@@ -75,15 +79,18 @@ class PhaseSpace {
   /// exceed a limit of the chip are left out. If `stride` is 1, tiles of the outermost memory only: those whose
   /// operators join further inwards are open. Visits one of `stride` cuts of each tile, and no more than kMaxSampled
   /// for each join if that is above 1. `accept` sees them before their movement is computed, with the cycles that
-  /// computation and operands take at least.
-  void forEach(int begin, int end, size_t stride, const std::function<bool(double cycles)>& accept, const Visit& visit);
+  /// computation and operands take at least. Cuts of the outermost tile are numbered in one order; those of the section
+  /// are visited, and `cut` has the number of the current one.
+  void forEach(int begin, int end, size_t stride, Section section, size_t& cut,
+               const std::function<bool(double cycles)>& accept, const Visit& visit);
 
   bool isOpen(const SharedTiles& shared) const;
   /// Calls visit for all tiles of the next level inside of open ones, as forEach().
   void forEachInside(const SharedTiles& shared, const std::function<bool(double cycles)>& accept, const Visit& visit);
 
-  /// All options with these shared tiles, which are not open, that take at most `limit` cycles, without dominated ones.
-  std::vector<PhaseOption> options(const SharedTiles& shared, double limit);
+  /// All options with these shared tiles, which are not open, without dominated ones and those that take more than the
+  /// cycles of the limit, or occupy the ports of the outermost memory for longer.
+  std::vector<PhaseOption> options(const SharedTiles& shared, const PhaseCost& limit);
 
   v1::Tile tree(const SharedTiles& shared, const std::vector<const Partial*>& operators) const;
   v1::Tile tree(const SharedTiles& shared, const std::vector<OperatorTiles>& operators) const;
@@ -111,6 +118,8 @@ class PhaseSpace {
     size_t stride = 1;
     const std::function<bool(double)>& accept;
     const Visit& visit;
+    Section section = {};
+    size_t* cut = nullptr;  ///< null: tiles further inside only
     size_t seen = 0, seen_outside = 0, visited = 0;
     bool isEnough() const { return stride > 1 && visited >= kMaxSampled; }
   };
@@ -125,7 +134,17 @@ class PhaseSpace {
   void addTransfers(const SharedTiles& shared, const cost::BoundTree& bound,
                     const std::vector<cost::Boundary>& boundaries, int tile, int last_child, Skeleton& skeleton) const;
   PhaseCost lowerBound(const SharedTiles& shared, const Skeleton& skeleton) const;
-  PhaseCost total(const SharedTiles& shared, const Skeleton& skeleton, double children, double energy) const;
+  /// Figures of the operators inside of shared tiles, over all steps.
+  struct Inside {
+    double cycles = 0, energy = 0;
+    double compute = 0;  ///< cycles of full units at least
+    double edges = 0;    ///< cycles of first slices and last results inside, which nothing overlaps
+  };
+  PhaseCost total(const SharedTiles& shared, const Skeleton& skeleton, const Inside& inside) const;
+  /// Whether the next statement reads the result of this one.
+  bool readsResultOf(int statement) const;
+  /// Startup and tail that an operator by itself may have within the limit.
+  double edgesLimit(const SharedTiles& shared, const Skeleton& skeleton, const PhaseCost& limit) const;
   v1::Tile shellOf(const SharedTiles& shared, int first_nest) const;
   void addLoops(v1::Tile& tile, const TileLoops& loops) const;
   int64_t capacityOf(int level) const;

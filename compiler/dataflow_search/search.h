@@ -46,7 +46,8 @@ struct Options {
   Restriction restriction;
   bool front = false;  ///< also returns every tree that no other one beats in cycles, energy and bytes at once
   int threads = 1;
-  uint64_t seed = 1;  ///< of the annealing that begins the search of a large space
+  uint64_t seed = 1;                 ///< of the annealing that begins the search of a large space
+  int64_t most_proposals = 150'000;  ///< of the annealing
   /// Polled often, by several threads at once if `threads` is above 1; once it returns true, the search ends with the
   /// best tree so far.
   std::function<bool()> stopped = [] { return false; };
@@ -57,6 +58,7 @@ struct Options {
 struct Answer {
   std::optional<Found> best;  ///< none: no tree of the space fits the chip
   bool complete = false;      ///< the whole space was searched or excluded by bounds
+  std::string obstacle;       ///< why no tree can fit the chip, if that is known without a search
   double space_bound = 0;     ///< no tree of the space has a smaller score
   LowerBound bound;           ///< for every tree of the language
   std::vector<Found> front;   ///< by ascending cycles; empty unless asked for
@@ -76,6 +78,10 @@ absl::StatusOr<Answer> searchExact(const loopnest::Nest& nest, const cost::Machi
 
 /// INVALID_ARGUMENT, naming the statement or the number at fault, if the space cannot describe the problem or the chip.
 absl::Status checkSearchable(const loopnest::Nest& nest, const cost::Machine& machine);
+
+/// The first statement and memory level for which even tiles of single iterations are too large, with the bytes; empty:
+/// there is none, so that trees of the space fit the chip.
+std::string tooLargeTile(const loopnest::Nest& nest, const cost::Machine& machine);
 
 /// The machine without kinds of units that are parts of an earlier kind: together they compute as much.
 cost::Machine withoutFinerUnits(cost::Machine machine);

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/dataflow_search/search.h"
+#include "compiler/dataflow_search/tile_space.h"
+#include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::dataflow_search {
@@ -36,6 +39,37 @@ absl::Status checkSearchable(const loopnest::Nest& nest, const cost::Machine& ma
     }
   }
   return absl::OkStatus();
+}
+
+std::string tooLargeTile(const loopnest::Nest& nest, const cost::Machine& machine) {
+  const std::vector<bool> windows = windowLoops(nest);
+  for (const loopnest::Statement& statement : nest.statements) {
+    std::map<std::string, int64_t> bytes;  // of each tensor, at least
+    const auto add = [&](int position) {
+      const loopnest::Access& access = at(nest.accesses, position);
+      int64_t slice = std::max<int64_t>(1, elementBytes(access.dtype));
+      for (const loopnest::Subscript& subscript : access.subscripts) {
+        // A sum of two sets has at least the sum of their sizes less one elements.
+        int64_t values = 1;
+        for (const loopnest::Term& term : subscript.terms)
+          if (at(windows, term.loop)) values += at(nest.loops, term.loop).extent - 1;
+        slice = loopnest::saturatedProduct(slice, values);
+      }
+      int64_t& most = bytes[access.name];
+      most = std::max(most, slice);
+    };
+    for (const int input : statement.inputs) add(input);
+    add(statement.output);
+    double all = 0;
+    for (const auto& [name, each] : bytes) all += static_cast<double>(each);
+    for (size_t level = 0; level + 1 < machine.memories.size(); ++level) {
+      const cost::Machine::Memory& memory = machine.memories[level];
+      if (memory.capacity_bytes > 0 && all > static_cast<double>(memory.capacity_bytes))
+        return absl::StrCat("statement '", statement.name, "' needs ", all, " bytes of ", memory.name,
+                            " for one iteration of its loops; the level has ", memory.capacity_bytes);
+    }
+  }
+  return "";
 }
 
 cost::Machine withoutFinerUnits(cost::Machine machine) {

@@ -132,3 +132,24 @@ def test_both_ways_of_compiling_give_one_program(service):
 def test_rounding_is_explained(service):
     shown = service.cli("explain", model_path(SMALL), "--shape", "x=1x37", "--target", ASCEND, expect=None)
     check(shown.code == 0 and "rounded to f16" in shown.out, f"{shown}")
+
+
+def test_dataflows_are_explained(service):
+    """--dataflow searches the dataflow of each group, and of the chain of both products."""
+    compiled = service.compile(model_path(SMALL), {"x": [1, 37]}, target=ASCEND)
+    picture = service.scratch("trees.svg")
+    shown = service.cli("explain", compiled.artifact, "--dataflow", "--time", "300ms", "--svg", picture, "--json").json
+    check_equal(shown["chip"], ASCEND, "chip")
+    check({"group", "chain"} <= {each["kind"] for each in shown["groups"]}, f"{[each['name'] for each in shown['groups']]}")
+    found = [each for each in shown["groups"] if "tree" in each]
+    check(found, f"no tree was found: {[each.get('reason') for each in shown['groups']]}")
+    for each in found:
+        check(each["simulated_cycles"] > 0 and each["bound"]["cycles"] <= each["cycles"], f"{each}")
+        check(0 <= each["gap_in_space"] <= each["gap_to_bound"] < 1, f"{each}")
+        check(all(level["tensors"] for level in each["levels"]) and "compute nest" in each["tree"], f"{each}")
+    boxes = [element for element in tree.parse(picture).iter() if element.tag.endswith("rect")]
+    check(len(boxes) > 3 * len(found), f"{len(boxes)} boxes for {len(found)} trees")
+    text = service.cli("explain", model_path(SMALL), "--shape", "x=1x37", "--target", ASCEND, "--dataflow", "--time", "100ms").out
+    check("GROUP" in text and "as compiled" in text and "gap within the space" in text, text)
+    failed = service.cli("explain", model_path(SMALL), "--shape", "x=1x37", "--dataflow", expect=None)
+    check(failed.code != 0 and "SPATIAL" in failed.err, f"{failed}")

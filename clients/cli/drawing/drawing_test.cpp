@@ -5,6 +5,8 @@
 
 #include "clients/cli/drawing/layered_layout.h"
 #include "clients/cli/drawing/picture.h"
+#include "clients/cli/drawing/tree_picture.h"
+#include "compiler/schedule/text.h"
 
 namespace tessera::client {
 namespace {
@@ -102,6 +104,34 @@ TEST(Picture, InputsAndOutputsAreBoxesOfTheirOwn) {
   EXPECT_TRUE(panels[0].boxes.back().border);
   EXPECT_EQ(panels[0].arrows.size(), 3U);
   for (const Panel::Arrow& arrow : panels[0].arrows) EXPECT_LT(arrow.from, arrow.to);
+}
+
+TEST(TreePicture, TilesStandInTheBandOfTheirLevel) {
+  const TreePicture picture{.title = "a < b",
+                            .tree = compiler::parseSchedule("DRAM [m:Tp/16] Shar\n"
+                                                            "  L1 [k:Tp/8]\n"
+                                                            "    L0 [] compute nest 0\n"
+                                                            "  L1 [n:Sp(core)/4]\n"
+                                                            "    L0 [] compute nest 1\n")
+                                        .value(),
+                            .operators = {"product", "exp"}};
+  const std::string svg =
+      treeSvg({picture}, {{"DRAM", "4 B/cycle"}, {"L1", "2 x, 1 KiB"}, {"L0", "64 B"}, {"", "2 x core"}});
+  EXPECT_THAT(svg, HasSubstr("a &lt; b"));
+  const auto heightOf = [&](const std::string& text) {
+    const size_t end = svg.find(">" + text + "</text>");
+    EXPECT_NE(end, std::string::npos) << text << svg;
+    const size_t y = svg.rfind("y=\"", end);
+    return std::stod(svg.substr(y + 3));
+  };
+  const double dram = heightOf("[m:Tp/16] Shar"), l1 = heightOf("[k:Tp/8]"), other = heightOf("[n:Sp(core)/4]"),
+               l0 = heightOf("all iterations"), unit = heightOf("product");
+  EXPECT_LT(dram, l1);
+  EXPECT_EQ(l1, other);
+  EXPECT_LT(l1, l0);
+  EXPECT_LT(l0, unit);
+  EXPECT_EQ(unit, heightOf("exp"));
+  EXPECT_LT(heightOf("DRAM: 4 B/cycle"), heightOf("L1: 2 x, 1 KiB"));
 }
 
 }  // namespace

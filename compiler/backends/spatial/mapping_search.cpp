@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/backends/spatial/lower.h"
+#include "compiler/backends/spatial/searched_tiling.h"
 #include "compiler/backends/spatial/tiling_search.h"
 #include "compiler/target/instruction_sets.h"
 #include "proto/support/status_macros.h"
@@ -27,7 +28,8 @@ constexpr std::initializer_list<LoweringOptions> kManners = {{.reductions_innerm
                                                              {.reductions_innermost = true, .overlap = false},
                                                              {.reductions_innermost = true, .overlap = true}};
 
-constexpr size_t kMaxFound = 4096, kMaxTiled = 32, kMaxSimulated = 12, kMaxSearched = 4, kMaxTilings = 6;
+constexpr size_t kMaxFound = 4096, kMaxTiled = 32, kMaxSimulated = 12, kMaxSearched = 4, kMaxTilings = 6,
+                 kMaxDataflows = 3;
 
 struct FoundMapping {
   double least_cycles = 0;
@@ -85,6 +87,7 @@ class Simulations {
       : target_(target), tensors_{.views = product.views, .stored = product.stored, .epilogue = std::move(epilogue)} {}
 
   bool found() const { return best_.has_value(); }
+  const Program& best() const { return best_->first; }
   const std::string& reason() const { return reason_; }
   std::pair<Program, Timeline> take() { return *std::move(best_); }
 
@@ -186,7 +189,16 @@ absl::StatusOr<std::pair<Program, Timeline>> bestProgram(const ProductNest& prod
   }
   if (simulations.found()) {
     simulations.refine();
-    return simulations.take();
+    // Tilings of the dataflow search are other places to begin from.
+    Simulations searched(product, target);
+    for (const Choice& choice : searchedTilings(simulations.best().choice, target, kMaxDataflows))
+      searched.consider(choice, kManners);
+    if (searched.found()) searched.refine();
+    std::pair<Program, Timeline> found = simulations.take();
+    if (!searched.found()) return found;
+    std::pair<Program, Timeline> other = searched.take();
+    if (other.second.cycles < found.second.cycles) return other;
+    return found;
   }
   if (!simulations.reason().empty()) reasons.push_back(simulations.reason());
   if (instructions.empty()) reasons.push_back(absl::StrCat(target.name(), " has no instructions"));
