@@ -1,5 +1,9 @@
 #include "storage/postgres_store.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -15,6 +19,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "proto/support/sha256.h"
 #include "proto/support/status_macros.h"
@@ -101,6 +106,36 @@ TEST_F(PostgresStoreTest, ADatabaseThatCannotBeReachedIsNamed) {
   const absl::Status status = openPostgresStore("postgresql:///nowhere?host=/nonexistent").status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent"));
+}
+
+// A proxy whose own server is gone accepts connections and closes them; libpq alone would not go on to the next host.
+TEST_F(PostgresStoreTest, AHostThatClosesConnectionsIsPassedOver) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener, 16), 0);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  std::atomic<int> closed = 0;
+  std::thread proxy([&] {
+    for (int connection; (connection = accept(listener, nullptr, nullptr)) >= 0;) {
+      char startup[64];
+      EXPECT_GT(recv(connection, startup, sizeof(startup), 0), 0);
+      close(connection);
+      ++closed;
+    }
+  });
+  const std::string hosts =
+      absl::StrReplaceAll(uri_, {{"host=", absl::StrCat("port=", ntohs(address.sin_port), ",&host=127.0.0.1,")}});
+  const std::unique_ptr<Store> store = openStore(hosts);
+  ASSERT_NE(store, nullptr) << hosts;
+  EXPECT_OK(store->transact([](Transaction& t) { return t.putTask(sampleTask("t")); }));
+  EXPECT_GT(closed, 0) << "the first host was tried";
+  shutdown(listener, SHUT_RDWR);
+  proxy.join();
+  close(listener);
 }
 
 TEST_F(PostgresStoreTest, TwoServersLeaseEachTaskOnce) {

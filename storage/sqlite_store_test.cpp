@@ -185,6 +185,28 @@ TEST_F(SqliteStoreTest, TasksOfNoProjectAreFoundByProject) {
   EXPECT_EQ(found->id(), "search");
 }
 
+// Tasks of a former release have no target: they are counted as tasks for any host, until they end.
+TEST_F(SqliteStoreTest, TasksOfAFormerReleaseAreCountedByTarget) {
+  std::string rows;
+  for (const char* id : {"one", "two", "three"}) {
+    absl::StrAppend(&rows, "INSERT INTO tasks (id, key, state, kind, priority, ready_time, body) VALUES ('", id,
+                    "', '', 1, ", static_cast<int>(v1::BUILD), ", 0, 5, ", blob(sampleTask(id, v1::BUILD, 0, 5)), ");");
+  }
+  makeOfRelease(18, rows);
+  auto store = openSqliteStore(path_);
+  ASSERT_OK(store.status());
+  const auto ready = [&] {
+    const auto depths = readOne(**store, [](Reader& r) { return r.targetDepths(); });
+    EXPECT_LE(depths->size(), 1u);
+    return depths->empty() ? 0 : depths->front().target.empty() ? depths->front().ready : -1;
+  };
+  EXPECT_EQ(ready(), 3);
+  v1::Task leased = sampleTask("two", v1::BUILD, 0, 5);
+  leased.set_state(v1::Task::LEASED);
+  ASSERT_OK((*store)->transact([&](Transaction& t) { return t.putTask(leased); }));
+  EXPECT_EQ(ready(), 2);
+}
+
 TEST_F(SqliteStoreTest, KeepsEverythingWhenOpenedAgain) {
   fill(10);
   auto store = openSqliteStore(path_);

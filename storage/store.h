@@ -126,6 +126,13 @@ struct QueueDepth {
   int64_t oldest_ready_us = 0;  ///< when the longest-waiting task became ready
 };
 
+/// Number of READY tasks of one kind and target.
+struct TargetDepth {
+  v1::TaskKind kind = v1::TASK_KIND_UNSPECIFIED;
+  std::string target;  ///< Task.target
+  int64_t ready = 0;
+};
+
 struct BlobTotals {
   int64_t blobs = 0;
   int64_t bytes = 0;
@@ -235,6 +242,8 @@ class Reader {
   virtual absl::StatusOr<std::vector<v1::Task>> leasedTasks() = 0;
   /// Depths of all kinds that have READY tasks, sorted by kind. The cost depends on kinds and priorities, not on tasks.
   virtual absl::StatusOr<std::vector<QueueDepth>> queueDepths() = 0;
+  /// READY tasks by kind and target, sorted by both. The cost depends on kinds, targets and priorities, not on tasks.
+  virtual absl::StatusOr<std::vector<TargetDepth>> targetDepths() = 0;
 
   /// The object blob of an earlier build with this key.
   virtual absl::StatusOr<v1::Digest> getObject(const std::string& build_key) = 0;

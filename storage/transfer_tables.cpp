@@ -60,7 +60,8 @@ const std::vector<CopiedTable>& copiedTables() {
             "create_time:i end_time:i queue_deadline:i deadline:i project labels body:b"),
       table("events", "job_id sequence:i", "body:b"),
       table("tasks", "id",
-            "rowid:# key state:i kind:i priority:i turn:i ready_time:i starting:i project worker create_time:i body:b"),
+            "rowid:# key state:i kind:i priority:i turn:i ready_time:i starting:i project worker create_time:i target "
+            "body:b"),
       table("task_parts", "task_id part:i", "body:b"),
       table("action_tasks", "position:#", "action_id task_id"),
       table("search_log", "search_id number:i", "body:b"),

@@ -102,6 +102,26 @@ std::vector<std::string> operatorRow(const v1::OperatorInfo& info) {
           info.family(), absl::StrJoin(types, " ")};
 }
 
+std::vector<std::string> wantedRow(const v1::WantedWorkers& wanted) {
+  return {kindText(wanted.kind()),        wanted.target().empty() ? "(any)" : wanted.target(),
+          absl::StrCat(wanted.waiting()), absl::StrCat(wanted.running()),
+          absl::StrCat(wanted.slots()),   absl::StrCat(wanted.workers())};
+}
+
+/// Prints the number of workers that the live tasks need.
+int showWanted(const CommandLine& line, Channel& channel) {
+  auto answer = channel.call(channel.fleet(), &FleetStub::ListWantedWorkers, v1::ListWantedWorkersRequest());
+  if (!answer.ok()) return reportError(answer.status(), line.json);
+  if (line.json) {
+    std::cout << toJson(*answer) << "\n";
+    return 0;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const v1::WantedWorkers& wanted : answer->wanted()) rows.push_back(wantedRow(wanted));
+  std::cout << table({"KIND", "TARGET", "WAITING", "RUNNING", "SLOTS", "WORKERS"}, rows);
+  return 0;
+}
+
 }  // namespace
 
 void addOperatorCommand(CommandLine& line) {
@@ -148,7 +168,7 @@ void addTaskCommand(CommandLine& line) {
 }
 
 void addWorkerCommand(CommandLine& line) {
-  CLI::App* command = line.add("workers", "List workers, show one, or drain one");
+  CLI::App* command = line.add("workers", "List workers, show one, drain one, or count those that are wanted");
   auto flags = std::make_shared<ListFlags>();
   auto name = std::make_shared<std::string>();
   auto* one = command->add_option("NAME", *name, "show this worker in full");
@@ -156,11 +176,21 @@ void addWorkerCommand(CommandLine& line) {
   flags->addTo(command, "id, state, host, compiler_version, last_seen_time", "id");
   auto* drain_option =
       command->add_option("--drain", *drain, "let this worker finish its tasks and give it no new ones")->excludes(one);
-  command->add_option("--undrain", *undrain, "give this worker tasks again")->excludes(drain_option)->excludes(one);
-  command->callback([&line, flags, name, drain, undrain] {
-    line.action = [&line, flags, name, drain, undrain] {
+  auto* undrain_option =
+      command->add_option("--undrain", *undrain, "give this worker tasks again")->excludes(drain_option)->excludes(one);
+  auto wanted = std::make_shared<bool>();
+  command
+      ->add_flag("--wanted", *wanted,
+                 "print instead how many workers would run all waiting and running tasks at once, by kind of task and "
+                 "target")
+      ->excludes(one)
+      ->excludes(drain_option)
+      ->excludes(undrain_option);
+  command->callback([&line, flags, name, drain, undrain, wanted] {
+    line.action = [&line, flags, name, drain, undrain, wanted] {
       auto channel = line.connect();
       if (!channel.ok()) return reportError(channel.status(), line.json);
+      if (*wanted) return showWanted(line, **channel);
       if (!name->empty()) return showWorker(line, **channel, *name);
       if (!drain->empty() || !undrain->empty()) {
         v1::DrainWorkerRequest request;

@@ -41,6 +41,7 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
                           v1::UploadBlobResponse* response) override {
     ++uploads;
     if (--others_upload >= 0) return {grpc::StatusCode::ABORTED, "another upload is going on"};
+    if (--outdated_offsets >= 0) return {grpc::StatusCode::FAILED_PRECONDITION, "upload at offset 7; accepted: 0"};
     v1::UploadBlobRequest message;
     while (reader->Read(&message)) {
       if (message.has_digest()) *response->mutable_digest() = message.digest();
@@ -72,8 +73,9 @@ class Keeper : public v1::BlobService::Service, public v1::JobService::Service {
     return grpc::Status::OK;
   }
 
-  bool forgetful = false;  ///< deletes every upload at once
-  int others_upload = 0;   ///< number of attempts that collide with another client's upload of the same blob
+  bool forgetful = false;    ///< deletes every upload at once
+  int others_upload = 0;     ///< number of attempts that collide with another client's upload of the same blob
+  int outdated_offsets = 0;  ///< number of attempts whose offset is not valid since another client's upload has ended
   std::set<std::string> kept, request_ids;
   bool full = false;  ///< rejects all uploads
   bool old = false;   ///< a release without support for enclosed files
@@ -114,6 +116,14 @@ TEST_F(SubmitCompile, AsksAboutAFileOnce) {
   ASSERT_TRUE(submitCompile(another, request_, {}).ok());
   EXPECT_EQ(keeper_.questions, 3) << "another client does not know";
   EXPECT_EQ(keeper_.uploads, 2);
+}
+
+TEST_F(SubmitCompile, AnUploadWhoseOffsetIsOutdatedAsksAgain) {
+  keeper_.outdated_offsets = 1;
+  const auto outcome = submitCompile(channel_, request_, {});
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(keeper_.uploads, 2);
+  EXPECT_EQ(keeper_.resumptions, 1);
 }
 
 TEST_F(SubmitCompile, EnclosesSmallFiles) {

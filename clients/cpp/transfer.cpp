@@ -32,6 +32,11 @@ bool worthAnotherTry(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
 }
 
+// FAILED_PRECONDITION: another client's upload of the same blob ended after the query, so the offset is not valid now.
+bool uploadIsWorthAnotherTry(const absl::Status& status) {
+  return worthAnotherTry(status) || absl::IsFailedPrecondition(status);
+}
+
 // Waits for an unanswered server; `status` is the result of the call. OK: try again.
 absl::Status waitFor(const Channel& channel, RetryState& patience, const absl::Status& status) {
   TESSERA_RETURN_IF_ERROR(channel.ended());
@@ -97,7 +102,7 @@ absl::Status upload(Channel& channel, std::istream& in, const v1::Digest& digest
   for (int attempt = 0; attempt < kAttempts;) {
     status = uploadOnce(channel, in, digest, progress, ask, patience, committed);
     ask = true;
-    if (status.ok() || !worthAnotherTry(status)) return status;
+    if (status.ok() || !uploadIsWorthAnotherTry(status)) return status;
     if (absl::IsUnavailable(status)) {
       TESSERA_RETURN_IF_ERROR(waitFor(channel, patience, status));
       continue;

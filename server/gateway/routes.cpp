@@ -29,6 +29,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/targets/{name}", "tessera.v1.TargetService.GetTarget"},
     {"GET", "/v1/workers", "tessera.v1.FleetService.ListWorkers"},
     {"GET", "/v1/workers/{id}", "tessera.v1.FleetService.GetWorker"},
+    {"GET", "/v1/workers:wanted", "tessera.v1.FleetService.ListWantedWorkers"},
     {"GET", "/v1/tasks", "tessera.v1.FleetService.ListTasks"},
     {"POST", "/v1/workers/{worker_id}:drain", "tessera.v1.FleetService.DrainWorker"},
     {"GET", "/v1/servers", "tessera.v1.ServerService.ListServers"},

@@ -146,6 +146,9 @@ TEST_F(Monitored, TheQueueShowsWhatWaitsAndForHowLong) {
   EXPECT_EQ(samples["tessera_queue_tasks{kind=\"plan\"}"], 2);
   EXPECT_EQ(samples["tessera_queue_tasks{kind=\"build\"}"], 0);
   EXPECT_EQ(samples["tessera_leases{kind=\"plan\"}"], 0);
+  EXPECT_EQ(samples["tessera_workers_wanted{kind=\"plan\",target=\"\"}"], 2);
+  ASSERT_TRUE(samples.contains("tessera_workers_wanted{kind=\"measure\",target=\"\"}")) << "0, not absent";
+  EXPECT_EQ(samples["tessera_workers_wanted{kind=\"measure\",target=\"\"}"], 0);
   const double age = samples["tessera_queue_oldest_task_age_seconds{kind=\"plan\"}"];
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   const double later = scrape()["tessera_queue_oldest_task_age_seconds{kind=\"plan\"}"];

@@ -17,6 +17,8 @@
 #include "proto/support/status_macros.h"
 #include "server/metrics/metrics.h"
 #include "server/queue/queue_transaction.h"
+#include "server/queue/wanted_workers.h"
+#include "server/queue/workers.h"
 #include "storage/objects/object_store.h"
 
 namespace tessera::server {
@@ -81,16 +83,11 @@ absl::Status addQueue(storage::Reader& reader, int64_t now_us, std::vector<Metri
 absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& families) {
   std::map<int, double> states;
   double slots = 0;
-  storage::ListQuery query;
-  query.page_size = 1000;
-  do {
-    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
-    for (const v1::Worker& worker : page.items) {
-      states[worker.state()] += 1;
-      slots += worker.state() == v1::Worker::LOST ? 0 : worker.slots();
-    }
-    query.page_token = page.next_page_token;
-  } while (!query.page_token.empty());
+  TESSERA_RETURN_IF_ERROR(forWorkers(reader, [&](const v1::Worker& worker) {
+    states[worker.state()] += 1;
+    slots += worker.state() == v1::Worker::LOST ? 0 : worker.slots();
+    return true;
+  }));
   MetricFamily& family = families.emplace_back(gauge("tessera_workers", "Registered workers, by state."));
   for (int state = v1::Worker::State_MIN + 1; state <= v1::Worker::State_MAX; ++state) {
     if (v1::Worker::State_IsValid(state)) {
@@ -101,10 +98,35 @@ absl::Status addWorkers(storage::Reader& reader, std::vector<MetricFamily>& fami
   return absl::OkStatus();
 }
 
-/// Whoever creates tokens creates project names, so only a limited number of projects have their own samples; the rest
-/// is summed under a name that no project can have.
+/// Clients name projects and targets, so only a limited number of them have their own samples; the rest is summed under
+/// a name that neither can have.
 constexpr size_t kShown = 50;
 constexpr char kOthers[] = "(others)";
+
+/// Workers that the live tasks need. The largest targets have their own samples, the rest is summed by kind; a kind
+/// without tasks has a sample of 0, so that no series is absent.
+absl::Status addWantedWorkers(storage::Reader& reader, std::vector<MetricFamily>& families) {
+  TESSERA_ASSIGN_OR_RETURN(std::vector<WantedWorkers> wanted, wantedWorkers(reader));
+  std::sort(wanted.begin(), wanted.end(), [](const WantedWorkers& a, const WantedWorkers& b) {
+    return std::tuple(-a.workers(), a.kind, a.target) < std::tuple(-b.workers(), b.kind, b.target);
+  });
+  std::map<std::pair<int, std::string>, double> samples;
+  for (int kind = v1::TaskKind_MIN + 1; kind <= v1::TaskKind_MAX; ++kind) {
+    samples[{kind, ""}] = 0;
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    samples[{wanted[i].kind, i < kShown ? wanted[i].target : kOthers}] += wanted[i].workers();
+  }
+  MetricFamily& family = families.emplace_back(
+      gauge("tessera_workers_wanted",
+            "Workers that would run all waiting and running tasks at once, by kind of task and target; in fractions of "
+            "a worker, so that a sum over kinds and targets rounds once."));
+  for (const auto& [key, value] : samples) {
+    add(family, value,
+        {{"kind", labelOf(v1::TaskKind_Name(static_cast<v1::TaskKind>(key.first)))}, {"target", key.second}});
+  }
+  return absl::OkStatus();
+}
 
 /// The limited quotas of the projects in `shown` and of the projects in the operator's file.
 MetricFamily limitsOf(const std::vector<storage::Usage>& shown, const Quotas& quotas) {
@@ -254,6 +276,7 @@ absl::StatusOr<std::vector<MetricFamily>> StoreFacts::collect() {
   TESSERA_RETURN_IF_ERROR(store_.read([&](storage::Reader& reader) -> absl::Status {
     TESSERA_RETURN_IF_ERROR(addQueue(reader, now_us, families));
     TESSERA_RETURN_IF_ERROR(addWorkers(reader, families));
+    TESSERA_RETURN_IF_ERROR(addWantedWorkers(reader, families));
     TESSERA_RETURN_IF_ERROR(addProjects(reader, quotas_, families));
     if (now_us >= totals_until_us_) {
       TESSERA_ASSIGN_OR_RETURN(totals_, reader.blobTotals());

@@ -154,7 +154,7 @@ std::string phaseOf(v1::TaskKind kind) { return absl::AsciiStrToLower(v1::TaskKi
 bool wantsReproducer(v1::Failure::Reason reason) { return classOf(reason).reproducer; }
 
 absl::StatusOr<v1::Task> addTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
-                                 const std::string& key, const v1::CodeForm* needs) {
+                                 const std::string& key, const HostNeeds* needs) {
   v1::Task task;
   task.set_id(queue.ids.next("task"));
   task.set_key(key);
@@ -170,7 +170,8 @@ absl::StatusOr<v1::Task> addTask(QueueTransaction& queue, const v1::Action& acti
   task.set_ready_time_us(queue.now_us);
   task.set_create_time_us(queue.now_us);
   if (needs != nullptr) {
-    *task.mutable_needs() = *needs;
+    *task.mutable_needs() = needs->code;
+    task.set_target(needs->target);
   }
   TESSERA_RETURN_IF_ERROR(touchAll(queue, task.project(), digestsIn(task.spec())));
   TESSERA_RETURN_IF_ERROR(queue.tx.putTask(task));
@@ -180,7 +181,7 @@ absl::StatusOr<v1::Task> addTask(QueueTransaction& queue, const v1::Action& acti
 }
 
 absl::StatusOr<v1::Task> shareOrAddTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
-                                        const std::string& key, const v1::CodeForm* needs, bool& joined) {
+                                        const std::string& key, const HostNeeds* needs, bool& joined) {
   auto living = queue.tx.liveTaskByKey(key);
   joined = living.ok();
   if (absl::IsNotFound(living.status())) {
@@ -193,7 +194,7 @@ absl::StatusOr<v1::Task> shareOrAddTask(QueueTransaction& queue, const v1::Actio
 }
 
 absl::Status shareEqualTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
-                            const v1::CodeForm* needs) {
+                            const HostNeeds* needs) {
   const std::string key = KeyHash().add("tessera.task").add(projectOf(action)).add(canonicalBytes(spec)).finish();
   bool joined = false;
   return shareOrAddTask(queue, action, std::move(spec), key, needs, joined).status();

@@ -18,20 +18,27 @@ std::string phaseOf(v1::TaskKind kind);
 // the caller's key if there is one. shareEqualTask() does the same with a key over the whole specification.
 // raiseUrgency() is the part of both that makes an existing task as urgent as the action requires.
 
+/// Requirements of a task on its host.
+struct HostNeeds {
+  v1::CodeForm code;   ///< code that the host must be able to run
+  std::string target;  ///< name of the target that the code is for
+};
+inline HostNeeds needsOf(const v1::Target& target) { return {target.code(), target.name()}; }
+
 /// Stores a READY task and links it to the action. Tasks with an equal non-empty `key` can be shared (shareOrAddTask).
-/// `needs`: the code that the task's host must be able to run.
+/// `needs` null: any host.
 absl::StatusOr<v1::Task> addTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
-                                 const std::string& key, const v1::CodeForm* needs = nullptr);
+                                 const std::string& key, const HostNeeds* needs = nullptr);
 
 /// Links the action to the living task with this key (not empty), or to a new one. Sets `joined` to whether there was
 /// one.
 absl::StatusOr<v1::Task> shareOrAddTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
-                                        const std::string& key, const v1::CodeForm* needs, bool& joined);
+                                        const std::string& key, const HostNeeds* needs, bool& joined);
 
 /// Likewise, with a key over the specification: living tasks of the project with equal specifications are shared. The
 /// action must be RUNNING, since joining a task in progress does not start it.
 absl::Status shareEqualTask(QueueTransaction& queue, const v1::Action& action, v1::TaskSpec spec,
-                            const v1::CodeForm* needs = nullptr);
+                            const HostNeeds* needs = nullptr);
 
 /// Raises a READY task to the action's priority, place in the fair-share order and run timeout, where these are higher.
 absl::Status raiseUrgency(QueueTransaction& queue, const v1::Action& action, v1::Task task);

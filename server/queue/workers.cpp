@@ -17,23 +17,6 @@ bool contains(const google::protobuf::RepeatedPtrField<std::string>& names, cons
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Calls `visit` for each worker until it returns false or an error.
-absl::Status forWorkers(storage::Reader& reader, const std::function<absl::StatusOr<bool>(const v1::Worker&)>& visit) {
-  storage::ListQuery query;
-  query.page_size = 1000;
-  do {
-    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
-    for (const v1::Worker& worker : page.items) {
-      TESSERA_ASSIGN_OR_RETURN(const bool more, visit(worker));
-      if (!more) {
-        return absl::OkStatus();
-      }
-    }
-    query.page_token = page.next_page_token;
-  } while (!query.page_token.empty());
-  return absl::OkStatus();
-}
-
 /// Whether a live worker that accepts work satisfies `wanted`.
 absl::StatusOr<bool> anyWorker(storage::Reader& reader, const std::function<bool(const v1::Worker&)>& wanted) {
   bool found = false;
@@ -52,6 +35,22 @@ int64_t pauseAfter(const Rules& rules, int faults_in_a_row) {
 }
 
 }  // namespace
+
+absl::Status forWorkers(storage::Reader& reader, const std::function<absl::StatusOr<bool>(const v1::Worker&)>& visit) {
+  storage::ListQuery query;
+  query.page_size = 1000;
+  do {
+    TESSERA_ASSIGN_OR_RETURN(const storage::Page<v1::Worker> page, reader.listWorkers(query));
+    for (const v1::Worker& worker : page.items) {
+      TESSERA_ASSIGN_OR_RETURN(const bool more, visit(worker));
+      if (!more) {
+        return absl::OkStatus();
+      }
+    }
+    query.page_token = page.next_page_token;
+  } while (!query.page_token.empty());
+  return absl::OkStatus();
+}
 
 v1::Worker::State stateOf(const v1::Worker& worker, int64_t now_us) {
   if (worker.state() == v1::Worker::DRAINING) {
@@ -131,12 +130,16 @@ absl::Status resetWorkerTimes(QueueTransaction& queue) {
   return absl::OkStatus();
 }
 
-bool canRun(const v1::Worker& worker, const v1::Task& task) {
+bool acceptsKind(const v1::Worker& worker, v1::TaskKind kind) {
   const auto& kinds = worker.kinds();
-  if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), task.spec().kind()) == kinds.end()) {
+  if (!kinds.empty() && std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
     return false;
   }
-  if (traitsOf(task.spec()).timed_threads > 0 && worker.measuring_cores() == 0) {
+  return kind != kMeasureKind || worker.measuring_cores() > 0;
+}
+
+bool canRun(const v1::Worker& worker, const v1::Task& task) {
+  if (!acceptsKind(worker, task.spec().kind())) {
     return false;
   }
   return !task.has_needs() || compiler::hostProblems(task.needs(), worker.host()).empty();

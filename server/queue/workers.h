@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +15,9 @@
 /// transfers) suspend it, each time for longer. After the pause it gets a single task. A worker whose self-check
 /// reports trouble gets no task until the report ends.
 namespace tessera::server {
+
+/// Calls `visit` for each registered worker until it returns false or an error.
+absl::Status forWorkers(storage::Reader& reader, const std::function<absl::StatusOr<bool>(const v1::Worker&)>& visit);
 
 /// State of a worker's row: DRAINING if set, else SUSPENDED, else BUSY or IDLE by the tasks that it holds.
 v1::Worker::State stateOf(const v1::Worker& worker, int64_t now_us);
@@ -34,7 +38,10 @@ absl::Status recordFault(QueueTransaction& queue, const std::string& worker_id, 
 /// one would, and no worker was last seen in the future.
 absl::Status resetWorkerTimes(QueueTransaction& queue);
 
-/// Whether the worker accepts this kind of task and its host meets the task's needs.
+/// Whether the worker accepts this kind of task.
+bool acceptsKind(const v1::Worker& worker, v1::TaskKind kind);
+
+/// Whether the worker accepts the task's kind and its host meets the task's needs.
 bool canRun(const v1::Worker& worker, const v1::Task& task);
 
 /// Whether a live worker other than `but` accepts work, has not failed this task, and can run it.

@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "server/queue/wanted_workers.h"
 #include "server/testing/scheduler_bench.h"
 
 namespace tessera::server {
@@ -189,6 +193,84 @@ TEST(SickWorkers, AnArtifactRunsWhereItCan) {
   EXPECT_EQ(bench.lease("small").task_id(), "");
   bench.registerWorker("large", 2, {}, large);
   EXPECT_EQ(bench.lease("large").job_id(), job.id());
+}
+
+/// Stores a worker that was seen with these slots.
+void addWorker(SchedulerFixture& bench, const std::string& id, int slots, const std::vector<v1::TaskKind>& kinds = {},
+               int measuring_cores = 0, v1::Worker::State state = v1::Worker::IDLE) {
+  v1::Worker worker;
+  worker.set_id(id);
+  worker.set_slots(slots);
+  worker.mutable_kinds()->Assign(kinds.begin(), kinds.end());
+  worker.set_measuring_cores(measuring_cores);
+  worker.set_state(state);
+  ASSERT_TRUE(bench.store->transact([&](storage::Transaction& tx) { return tx.putWorker(worker); }).ok());
+}
+
+void addTasks(SchedulerFixture& bench, v1::TaskKind kind, const std::string& target, int count, v1::Task::State state) {
+  ASSERT_TRUE(bench.store
+                  ->transact([&](storage::Transaction& tx) {
+                    for (int i = 0; i < count; ++i) {
+                      v1::Task task;
+                      task.set_id(absl::StrCat(v1::TaskKind_Name(kind), target, state, "-", i));
+                      task.set_state(state);
+                      task.mutable_spec()->set_kind(kind);
+                      task.set_target(target);
+                      EXPECT_TRUE(tx.putTask(task).ok());
+                    }
+                    return absl::OkStatus();
+                  })
+                  .ok());
+}
+
+/// One text for each kind and target.
+std::vector<std::string> wanted(SchedulerFixture& bench) {
+  std::vector<std::string> texts;
+  EXPECT_TRUE(bench.store
+                  ->read([&](storage::Reader& reader) -> absl::Status {
+                    const absl::StatusOr<std::vector<WantedWorkers>> all = wantedWorkers(reader);
+                    for (const WantedWorkers& entry : *all) {
+                      texts.push_back(absl::StrCat(v1::TaskKind_Name(entry.kind), " ", entry.target, ": ",
+                                                   entry.waiting, "+", entry.running, ", slots ", entry.slots,
+                                                   ", workers ", entry.workers(), " -> ", entry.workersRoundedUp()));
+                    }
+                    return all.status();
+                  })
+                  .ok());
+  return texts;
+}
+
+TEST(WantedWorkers, FollowLiveTasksAndTheSlotsOfWorkersThatAcceptThem) {
+  SchedulerFixture bench;
+  EXPECT_THAT(wanted(bench), testing::IsEmpty());
+  addTasks(bench, v1::BUILD, "", 5, v1::Task::READY);
+  addTasks(bench, v1::BUILD, "", 2, v1::Task::LEASED);
+  addTasks(bench, v1::BUILD, "", 9, v1::Task::DONE);
+  EXPECT_THAT(wanted(bench), testing::ElementsAre("BUILD : 5+2, slots 7, workers 7 -> 7")) << "no worker is known";
+  addWorker(bench, "lost", 7, {}, 0, v1::Worker::LOST);
+  EXPECT_THAT(wanted(bench), testing::ElementsAre("BUILD : 5+2, slots 7, workers 1 -> 1"))
+      << "without a live worker, lost workers count";
+  addWorker(bench, "other", 100, {v1::PLAN});
+  EXPECT_THAT(wanted(bench), testing::ElementsAre("BUILD : 5+2, slots 7, workers 1 -> 1"))
+      << "a worker that accepts only other kinds does not count";
+  addWorker(bench, "two", 2);
+  addWorker(bench, "four", 4, {v1::BUILD, v1::MEASURE}, 1);
+  addWorker(bench, "fifty", 50, {v1::BUILD});
+  EXPECT_THAT(wanted(bench), testing::ElementsAre("BUILD : 5+2, slots 7, workers 1.75 -> 2"))
+      << "the median of 2, 4, 50";
+}
+
+TEST(WantedWorkers, AMeasurementTakesAWorkerOfItsTarget) {
+  SchedulerFixture bench;
+  addWorker(bench, "measures", 4, {}, 2);
+  addWorker(bench, "does not", 1);
+  addTasks(bench, v1::MEASURE, "zen4", 2, v1::Task::READY);
+  addTasks(bench, v1::MEASURE, "zen4", 1, v1::Task::LEASED);
+  addTasks(bench, v1::MEASURE, "cascadelake", 1, v1::Task::READY);
+  addTasks(bench, v1::EXECUTE, "zen4", 4, v1::Task::READY);
+  EXPECT_THAT(wanted(bench), testing::ElementsAre("EXECUTE zen4: 4+0, slots 4, workers 4 -> 4",
+                                                  "MEASURE cascadelake: 1+0, slots 4, workers 1 -> 1",
+                                                  "MEASURE zen4: 2+1, slots 12, workers 3 -> 3"));
 }
 
 }  // namespace

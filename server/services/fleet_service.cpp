@@ -2,15 +2,22 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "proto/messages/project.h"
 #include "proto/support/status_macros.h"
+#include "server/queue/wanted_workers.h"
 #include "server/request_checks.h"
 #include "server/services/calls.h"
 
 namespace tessera::server {
 namespace {
+
+/// Stands for targets of other projects. No target can have this name.
+constexpr char kOtherTargets[] = "(others)";
 
 /// Workers serve all projects: callers other than operators see all workers, but only tasks of their own project.
 v1::Worker shownTo(storage::Reader& reader, const Caller& caller, v1::Worker worker) {
@@ -61,6 +68,66 @@ absl::StatusOr<v1::TaskInfo> infoOf(storage::Reader& reader, const v1::Task& tas
   return info;
 }
 
+/// Whether the target is built in or of the caller's project. "" is no target: tasks for any host. "host" is the name
+/// of every client's description of its own host.
+absl::StatusOr<bool> seesTarget(storage::Reader& reader, const Caller& caller, const std::string& target) {
+  if (target.empty() || target == "host") {
+    return true;
+  }
+  for (const std::string& project : {std::string(), caller.project}) {
+    const absl::Status status = reader.getTarget(project, target).status();
+    if (!absl::IsNotFound(status)) {
+      TESSERA_RETURN_IF_ERROR(status);
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Sums the targets that the caller cannot see, by kind.
+absl::Status hideTargets(storage::Reader& reader, const Caller& caller, std::vector<WantedWorkers>& wanted) {
+  if (caller.role == v1::OPERATOR) {
+    return absl::OkStatus();
+  }
+  std::vector<WantedWorkers> shown;
+  std::optional<WantedWorkers> others;  // of the kind of the last entry
+  const auto endKind = [&] {
+    if (others) {
+      shown.push_back(*std::exchange(others, std::nullopt));
+    }
+  };
+  for (WantedWorkers& entry : wanted) {
+    if (others && others->kind != entry.kind) {
+      endKind();
+    }
+    TESSERA_ASSIGN_OR_RETURN(const bool visible, seesTarget(reader, caller, entry.target));
+    if (visible) {
+      shown.push_back(std::move(entry));
+    } else if (!others) {
+      others = std::move(entry);
+      others->target = kOtherTargets;
+    } else {
+      others->waiting += entry.waiting;
+      others->running += entry.running;
+      others->slots += entry.slots;
+    }
+  }
+  endKind();
+  wanted = std::move(shown);
+  return absl::OkStatus();
+}
+
+v1::WantedWorkers messageOf(const WantedWorkers& entry) {
+  v1::WantedWorkers message;
+  message.set_kind(entry.kind);
+  message.set_target(entry.target);
+  message.set_waiting(entry.waiting);
+  message.set_running(entry.running);
+  message.set_slots(entry.slots);
+  message.set_workers(entry.workersRoundedUp());
+  return message;
+}
+
 }  // namespace
 
 grpc::ServerUnaryReactor* FleetService::ListWorkers(grpc::CallbackServerContext* context,
@@ -108,6 +175,28 @@ grpc::ServerUnaryReactor* FleetService::ListTasks(grpc::CallbackServerContext* c
                       TESSERA_ASSIGN_OR_RETURN(*response->add_tasks(), infoOf(reader, task));
                     }
                     response->set_next_page_token(page.next_page_token);
+                    return absl::OkStatus();
+                  });
+                });
+}
+
+grpc::ServerUnaryReactor* FleetService::ListWantedWorkers(grpc::CallbackServerContext* context,
+                                                          const v1::ListWantedWorkersRequest* request,
+                                                          v1::ListWantedWorkersResponse* response) {
+  return answer(context, gate_, Right::kRead, executor_, *request,
+                [this, request, response](const Caller& caller) -> absl::Status {
+                  TESSERA_RETURN_IF_ERROR(checkText("target", request->target(), Limits::kMaxNameLength, true));
+                  return store_.read([&](storage::Reader& reader) -> absl::Status {
+                    TESSERA_ASSIGN_OR_RETURN(std::vector<WantedWorkers> wanted, wantedWorkers(reader));
+                    TESSERA_RETURN_IF_ERROR(hideTargets(reader, caller, wanted));
+                    for (const WantedWorkers& entry : wanted) {
+                      const bool listed =
+                          (request->kind() == v1::TASK_KIND_UNSPECIFIED || request->kind() == entry.kind) &&
+                          (request->target().empty() || request->target() == entry.target);
+                      if (listed) {
+                        *response->add_wanted() = messageOf(entry);
+                      }
+                    }
                     return absl::OkStatus();
                   });
                 });

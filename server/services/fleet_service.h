@@ -21,6 +21,9 @@ class FleetService : public v1::FleetService::CallbackService {
                                       v1::GetWorkerResponse* response) override;
   grpc::ServerUnaryReactor* ListTasks(grpc::CallbackServerContext* context, const v1::ListTasksRequest* request,
                                       v1::ListTasksResponse* response) override;
+  grpc::ServerUnaryReactor* ListWantedWorkers(grpc::CallbackServerContext* context,
+                                              const v1::ListWantedWorkersRequest* request,
+                                              v1::ListWantedWorkersResponse* response) override;
   grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context, const v1::DrainWorkerRequest* request,
                                         v1::DrainWorkerResponse* response) override;
 

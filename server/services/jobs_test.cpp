@@ -5,14 +5,18 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/testing/service_bench.h"
 
 namespace tessera::server {
 namespace {
 
 using testing::Each;
+using testing::ElementsAre;
 using testing::SizeIs;
 
 /// Timeout, so that a call that hangs fails its test.
@@ -367,6 +371,58 @@ TEST(Fleet, WorkersAndTasksAreShown) {
     EXPECT_GE(task.end_time().seconds(), task.create_time().seconds());
     EXPECT_EQ(task.job_ids_size(), 0) << "the job has ended";
   }
+}
+
+/// The answer as one text for each kind and target.
+std::vector<std::string> wantedIn(const std::shared_ptr<grpc::Channel>& channel,
+                                  const v1::ListWantedWorkersRequest& request = {}) {
+  v1::ListWantedWorkersResponse page;
+  grpc::ClientContext context;
+  const grpc::Status status = v1::FleetService::NewStub(channel)->ListWantedWorkers(&context, request, &page);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  std::vector<std::string> texts;
+  for (const v1::WantedWorkers& entry : page.wanted()) {
+    texts.push_back(absl::StrCat(v1::TaskKind_Name(entry.kind()), " ", entry.target(), ": ", entry.waiting(), "+",
+                                 entry.running(), ", slots ", entry.slots(), ", workers ", entry.workers()));
+  }
+  return texts;
+}
+
+TEST(Fleet, WantedWorkersAreCountedOverAllProjects) {
+  ServiceBench bench;
+  EXPECT_THAT(wantedIn(bench.channel), testing::IsEmpty());
+  (void)bench.create(bench.compileRequest("r", "net", "a"));
+  ASSERT_TRUE(bench.store()
+                  .transact([&](storage::Transaction& tx) {
+                    for (const char* target : {"cascadelake", "host", "secret-1", "secret-2"}) {
+                      v1::Task task;
+                      task.set_id(target);
+                      task.set_state(v1::Task::READY);
+                      task.set_project("other");
+                      task.mutable_spec()->set_kind(v1::MEASURE);
+                      task.set_target(target);
+                      EXPECT_TRUE(tx.putTask(task).ok());
+                    }
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  const std::string plan = "PLAN : 1+0, slots 1, workers 1", known = "MEASURE cascadelake: 1+0, slots 1, workers 1",
+                    host = "MEASURE host: 1+0, slots 1, workers 1";
+  EXPECT_THAT(wantedIn(bench.channel), ElementsAre(plan, known, host, "MEASURE (others): 2+0, slots 2, workers 2"))
+      << "names of another project's targets are not shown";
+  EXPECT_THAT(wantedIn(bench.operator_channel),
+              ElementsAre(plan, known, host, "MEASURE secret-1: 1+0, slots 1, workers 1",
+                          "MEASURE secret-2: 1+0, slots 1, workers 1"));
+  v1::ListWantedWorkersRequest request;
+  request.set_kind(v1::PLAN);
+  EXPECT_THAT(wantedIn(bench.channel, request), ElementsAre(plan));
+  request.Clear();
+  request.set_target("cascadelake");
+  EXPECT_THAT(wantedIn(bench.channel, request), ElementsAre(known));
+  request.set_target(std::string(1000, 'x'));
+  v1::ListWantedWorkersResponse page;
+  grpc::ClientContext context;
+  EXPECT_EQ(bench.fleet->ListWantedWorkers(&context, request, &page).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 TEST(Fleet, ATaskOfManyJobsSaysHowManyThereAre) {

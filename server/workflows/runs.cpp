@@ -24,8 +24,8 @@ absl::Status addRun(QueueTransaction& queue, const v1::Action& action, const Spe
   }
   // Every worker can simulate, and refuse a program for OpenCL devices.
   const bool anywhere = artifact.manifest().simulated() || artifact.manifest().opencl();
-  const v1::CodeForm* const needs = anywhere ? nullptr : &artifact.manifest().code();
-  return addTask(queue, action, std::move(spec), "", needs).status();
+  const HostNeeds needs{artifact.manifest().code(), artifact.manifest().target_name()};
+  return addTask(queue, action, std::move(spec), "", anywhere ? nullptr : &needs).status();
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ absl::StatusOr<v1::Task> addSearchTask(QueueTransaction& queue, v1::Action& sear
   const int64_t given = search.search().rules().trial_timeout_us();
   search.set_run_timeout_us(!trial ? queue.rules.run_timeout_us : given > 0 ? given : kTrialTimeoutUs);
   const bool runs = spec.kind() == v1::MEASURE;
-  return addTask(queue, search, std::move(spec), "", runs ? &search.target().code() : nullptr);
+  const HostNeeds needs = needsOf(search.target());
+  return addTask(queue, search, std::move(spec), "", runs ? &needs : nullptr);
 }
 
 /// Adds the measurement of a candidate against the default tree, with `times` the usual number of runs.

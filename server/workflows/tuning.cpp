@@ -248,7 +248,8 @@ absl::Status measureModel(QueueTransaction& queue, const v1::Action& action, con
   // Two models are run alternately, so a round takes twice the model's time.
   const double in_time = tune.model_ms() > 0 ? kComparingMs / (2 * tune.model_ms()) : runs;
   measure.mutable_rules()->set_most(static_cast<int>(std::clamp<double>(in_time, runs, kMaxTimes * runs)));
-  return shareEqualTask(queue, action, std::move(spec), &action.target().code());
+  const HostNeeds needs = needsOf(action.target());
+  return shareEqualTask(queue, action, std::move(spec), &needs);
 }
 
 absl::Status beginTuning(QueueTransaction& queue, v1::Action action, const v1::Job& job, v1::TuneMode mode) {

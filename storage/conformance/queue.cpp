@@ -396,6 +396,46 @@ TEST_P(StoreConformance, TheQueueIsCountedByKind) {
   EXPECT_EQ(depths->at(1).oldest_ready_us, 46);
 }
 
+TEST_P(StoreConformance, TheQueueIsCountedByTarget) {
+  EXPECT_TRUE(readOne(*store_, [](Reader& r) { return r.targetDepths(); })->empty());
+  const auto measurement = [](const std::string& id, int priority, const std::string& target) {
+    v1::Task task = sampleTask(id, v1::MEASURE, priority, 1);
+    task.set_target(target);
+    return task;
+  };
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(t.putTask(measurement("z" + std::to_string(i), i, "zen4")).ok());
+    EXPECT_TRUE(t.putTask(measurement("c", 0, "cascadelake")).ok());
+    EXPECT_TRUE(t.putTask(measurement("c2", 0, "cascadelake")).ok());
+    return t.putTask(sampleTask("plan", v1::PLAN, 0, 7));
+  }));
+  const auto depths = [&] {
+    std::vector<std::string> texts;
+    const auto found = readOne(*store_, [](Reader& r) { return r.targetDepths(); });
+    for (const TargetDepth& depth : *found) {
+      texts.push_back(v1::TaskKind_Name(depth.kind) + " " + depth.target + " " + std::to_string(depth.ready));
+    }
+    return texts;
+  };
+  EXPECT_THAT(depths(), testing::ElementsAre("PLAN  1", "MEASURE cascadelake 2", "MEASURE zen4 3"));
+  ASSERT_OK(store_->transact([&](Transaction& t) {
+    v1::Task changed = measurement("z0", 0, "zen4");
+    changed.set_state(v1::Task::LEASED);
+    EXPECT_TRUE(t.putTask(changed).ok());
+    v1::Task urgent = measurement("z1", 7, "zen4");
+    EXPECT_TRUE(t.putTask(urgent).ok());
+    for (const char* id : {"c", "c2"}) {
+      v1::Task done = measurement(id, 0, "cascadelake");
+      done.set_state(v1::Task::DONE);
+      EXPECT_TRUE(t.putTask(done).ok());
+    }
+    return absl::OkStatus();
+  }));
+  EXPECT_THAT(depths(), testing::ElementsAre("PLAN  1", "MEASURE zen4 2")) << "neither leased tasks nor ended ones";
+  ASSERT_OK(store_->transact([&](Transaction& t) { return t.putTask(measurement("z0", 0, "zen4")); }));
+  EXPECT_THAT(depths(), testing::ElementsAre("PLAN  1", "MEASURE zen4 3")) << "given back";
+}
+
 TEST_P(StoreConformance, BlobsAreCounted) {
   EXPECT_EQ(readOne(*store_, [](Reader& r) { return r.blobTotals(); })->blobs, 0);
   ASSERT_OK(store_->transact([&](Transaction& t) {

@@ -170,6 +170,15 @@ absl::StatusOr<std::vector<QueueDepth>> MemoryTransaction::queueDepths() {
   return depths;
 }
 
+absl::StatusOr<std::vector<TargetDepth>> MemoryTransaction::targetDepths() {
+  std::map<std::pair<int, std::string>, int64_t> counts;
+  for (const auto& [key, present] : tables_.ready.rows())
+    ++counts[{key.kind, tables_.tasks.find(key.id)->task.target()}];
+  std::vector<TargetDepth> depths;
+  for (const auto& [key, ready] : counts) depths.push_back({static_cast<v1::TaskKind>(key.first), key.second, ready});
+  return depths;
+}
+
 absl::StatusOr<int64_t> MemoryTransaction::nextTicket(int priority, const std::string& client) {
   const int64_t* served = tables_.ticket_served.find(priority);
   const int64_t* last = tables_.ticket_of_client.find({priority, client});

@@ -45,6 +45,7 @@ class MemoryTransaction : public Transaction {
   absl::StatusOr<int64_t> queueLength() override;
   absl::StatusOr<std::vector<v1::Task>> leasedTasks() override;
   absl::StatusOr<std::vector<QueueDepth>> queueDepths() override;
+  absl::StatusOr<std::vector<TargetDepth>> targetDepths() override;
   absl::StatusOr<v1::Digest> getObject(const std::string& build_key) override;
   absl::StatusOr<v1::Reproduction> getReproduction(const std::string& key) override;
   absl::StatusOr<v1::Artifact> getArtifact(const std::string& project, const std::string& id) override;

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/strings/str_split.h"
 
 namespace tessera::storage {
 namespace {
@@ -32,9 +36,8 @@ PGresult* lastResult(PGconn* connection, bool sent, std::chrono::milliseconds ti
   }
 }
 
-}  // namespace
-
-PGconn* connectPostgres(const std::string& uri) {
+/// Connects with the parameters of `uri`, and with `overriding` in place of some.
+PGconn* connectWith(const std::string& uri, const std::vector<std::pair<const char*, std::string>>& overriding) {
   // Parameters before `dbname` are defaults, which the connection string may override. A peer that vanished is noticed
   // within 15 s.
   constexpr std::array<std::pair<const char*, const char*>, 7> kDefaults = {{
@@ -55,9 +58,62 @@ PGconn* connectPostgres(const std::string& uri) {
     names.push_back(name);
     values.push_back(value);
   }
+  for (const auto& [name, value] : overriding) {
+    names.push_back(name);
+    values.push_back(value.c_str());
+  }
   names.push_back(nullptr);
   values.push_back(nullptr);
-  PGconn* const connection = PQconnectdbParams(names.data(), values.data(), /*expand_dbname=*/1);
+  return PQconnectdbParams(names.data(), values.data(), /*expand_dbname=*/1);
+}
+
+/// The lists of hosts, addresses and ports with which a connection was made.
+struct Hosts {
+  std::vector<std::string> hosts, addresses, ports;
+
+  size_t size() const { return std::max(hosts.size(), addresses.size()); }
+  /// Parameters that select one host.
+  std::vector<std::pair<const char*, std::string>> only(size_t i) const {
+    std::string port = ports.empty() ? "" : ports[ports.size() == 1 ? 0 : std::min(i, ports.size() - 1)];
+    if (port.empty()) port = "5432";  // libpq's default for an empty element
+    return {{"host", i < hosts.size() ? hosts[i] : ""},
+            {"hostaddr", i < addresses.size() ? addresses[i] : ""},
+            {"port", port}};
+  }
+};
+
+Hosts hostsOf(PGconn* connection) {
+  Hosts hosts;
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(PQconninfo(connection), &PQconninfoFree);
+  for (const PQconninfoOption* option = options.get(); option != nullptr && option->keyword != nullptr; ++option) {
+    for (const auto& [keyword, list] :
+         {std::pair{"host", &hosts.hosts}, {"hostaddr", &hosts.addresses}, {"port", &hosts.ports}}) {
+      if (std::string_view(option->keyword) == keyword && option->val != nullptr && *option->val != '\0') {
+        *list = absl::StrSplit(option->val, ',');
+      }
+    }
+  }
+  return hosts;
+}
+
+}  // namespace
+
+PGconn* connectPostgres(const std::string& uri) {
+  PGconn* connection = connectWith(uri, {});
+  // libpq goes on to the next host if a host refuses the connection, but not if it accepts and closes it, as a proxy
+  // does whose own server is gone.
+  if (PQstatus(connection) != CONNECTION_OK) {
+    const Hosts hosts = hostsOf(connection);
+    for (size_t i = 1; i < hosts.size(); ++i) {
+      PGconn* const other = connectWith(uri, hosts.only(i));
+      if (PQstatus(other) == CONNECTION_OK) {
+        PQfinish(connection);
+        connection = other;
+        break;
+      }
+      PQfinish(other);
+    }
+  }
   // A send must not block either: awaitAnswer() sends what does not fit in the socket's buffer.
   if (PQstatus(connection) == CONNECTION_OK) PQsetnonblocking(connection, 1);
   return connection;

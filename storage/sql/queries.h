@@ -79,8 +79,10 @@ inline constexpr char kReadyFrom[] = "SELECT sum(ready) FROM queue_lengths WHERE
 inline constexpr char kTurnOfClient[] = "SELECT turn FROM queue_turns WHERE priority = ? AND client = ?";
 inline constexpr char kTurnServed[] = "SELECT turn FROM queue_heads WHERE priority = ?";
 inline constexpr char kLeasedTasks[] = "SELECT body FROM tasks WHERE state = 2 ORDER BY id";
-// queue_lengths has one row per priority and kind with waiting tasks.
+// queue_lengths has one row per priority, kind and target with waiting tasks.
 inline constexpr char kQueueDepths[] = "SELECT kind, sum(ready) FROM queue_lengths GROUP BY kind ORDER BY kind";
+inline constexpr char kTargetDepths[] =
+    "SELECT kind, target, sum(ready) FROM queue_lengths GROUP BY kind, target ORDER BY kind, target";
 inline constexpr char kBlobTotals[] = "SELECT count(*), coalesce(sum(size), 0) FROM blobs";
 
 inline constexpr char kObject[] = "SELECT sha256, size FROM objects WHERE build_key = ?";
@@ -149,8 +151,8 @@ inline constexpr char kPutComponent[] =
     "INSERT INTO action_components (component, create_time, action_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
 inline constexpr char kPutTask[] =
     "INSERT INTO tasks (id, key, state, kind, priority, turn, ready_time, project, worker, create_time, starting, "
-    "body) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+    "target, body) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (id) DO UPDATE SET key = excluded.key, state = excluded.state, kind = excluded.kind, "
     "priority = excluded.priority, turn = excluded.turn, ready_time = excluded.ready_time, worker = excluded.worker, "
     "starting = CASE WHEN excluded.starting < tasks.starting THEN excluded.starting ELSE tasks.starting END, "

@@ -248,6 +248,17 @@ absl::StatusOr<std::vector<QueueDepth>> SqlReader<Interface>::queueDepths() {
 }
 
 template <typename Interface>
+absl::StatusOr<std::vector<TargetDepth>> SqlReader<Interface>::targetDepths() {
+  std::vector<TargetDepth> depths;
+  Statement counts = database_.prepare(sql::kTargetDepths);
+  while (true) {
+    TESSERA_ASSIGN_OR_RETURN(const bool row, counts.step());
+    if (!row) return depths;
+    depths.push_back({static_cast<v1::TaskKind>(counts.integer(0)), std::string(counts.bytes(1)), counts.integer(2)});
+  }
+}
+
+template <typename Interface>
 absl::StatusOr<BlobTotals> SqlReader<Interface>::blobTotals() {
   Statement totals = database_.prepare(sql::kBlobTotals);
   if (absl::StatusOr<bool> row = totals.step(); !row.ok()) return row.status();

@@ -135,7 +135,7 @@ absl::Status SqlTransaction::putTask(const v1::Task& task) {
   row.clear_result();
   absl::Status status = put(database_, sql::kPutTask, row, task.id(), task.key(), task.state(), task.spec().kind(),
                             task.priority(), task.ticket(), task.ready_time_us(), projectOf(task), task.worker_id(),
-                            task.create_time_us(), task.attempt() == 0);
+                            task.create_time_us(), task.attempt() == 0, task.target());
   int number = 0;
   for (const v1::Task* part : {&spec, &result}) {
     ++number;

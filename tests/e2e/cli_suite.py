@@ -175,6 +175,32 @@ def test_workers_drain(service):
         wait_until(lambda w=worker: state(w) in ("IDLE", "BUSY"), "the worker is back")
 
 
+def test_wanted_workers_follow_the_queue(service):
+    def wanted():
+        return service.cli("workers", "--wanted", "--json").json["wanted"]
+
+    wait_until(lambda: not wanted(), "nothing waits or runs")
+    workers = [worker["id"] for worker in service.wait_for_workers(2)]
+    slots = int(service.cli("workers", workers[0], "--json").json["slots"])
+    for worker in workers:
+        service.operator("workers", "--drain", worker)
+    jobs = [service.cli("compile", model_path("mlp"), "--target", "host", "--dim", f"N={rows}", "--detach", "--json",
+                        "--no-cache").json["id"] for rows in (50, 51, 52)]
+    count = -(-3 // slots)
+    expected = {"kind": "PLAN", "target": "", "waiting": "3", "running": "0", "slots": "3", "workers": str(count)}
+    check_equal(wanted(), [expected], "workers wanted by three jobs that wait")
+    table = service.cli("workers", "--wanted").out.splitlines()
+    check_equal([line.split() for line in table], [["KIND", "TARGET", "WAITING", "RUNNING", "SLOTS", "WORKERS"],
+                                                   ["plan", "(any)", "3", "0", "3", str(count)]], "the table")
+    for flags in (("--drain", "x"), ("--undrain", "x"), (workers[0],)):
+        check_equal(service.cli("workers", "--wanted", *flags, expect=None).code, 2, f"--wanted with {flags}")
+    for job in jobs:
+        service.cli("cancel", job)
+    for worker in workers:
+        service.operator("workers", "--undrain", worker)
+    wait_until(lambda: not wanted(), "no worker is wanted by jobs that ended")
+
+
 # Jobs.
 
 def test_detached_jobs_are_watched(service):

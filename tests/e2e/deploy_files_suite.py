@@ -1,6 +1,7 @@
 """The files under deploy/ that start servers and workers elsewhere: they are well-formed, their flags exist, their metrics are
 served, and the batch script passes signals on and leaves nothing behind."""
 
+import json
 import os
 import re
 import shutil
@@ -102,6 +103,32 @@ def test_the_batch_script_ends_its_worker(tmp_path):
     check_equal(list(scratch.iterdir()), [], "folders of workers")
     flags = {argument for argument in arguments if argument.startswith("--")}
     check(flags <= flags_of("tessera-worker"), f"tessera-worker lacks some of {flags}")
+
+
+@pytest.mark.parametrize(("settings", "submitted"), [("", "0-2"), ("TESSERA_MOST_WORKERS=3", "0-1"), ("TESSERA_KIND=plan", None),
+                                                     ("TESSERA_KIND=measure\nTESSERA_TARGET=zen4", "0-0")])
+def test_as_many_workers_are_submitted_as_are_wanted(tmp_path, settings, submitted):
+    """Stand-ins for tessera and Slurm: 27 slots are wanted in all, and one worker of 8 slots is there."""
+    def stand_in(name, text):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
+    wanted = [{"kind": "PLAN", "target": "", "waiting": "2", "running": "1", "slots": "3", "workers": "1"},
+              {"kind": "MEASURE", "target": "cascadelake", "waiting": "1", "running": "0", "slots": "8", "workers": "1"},
+              {"kind": "MEASURE", "target": "zen4", "waiting": "1", "running": "1", "slots": "16", "workers": "2"}]
+    stand_in("tessera", f"""[ "$*" = "workers --wanted --json" ] && echo '{json.dumps({"wanted": wanted})}'""")
+    stand_in("squeue", "echo 5_0")
+    stand_in("sbatch", f'printf "%s\\n" "$@" > {tmp_path}/submitted')
+    (tmp_path / "slurm.env").write_text(settings)
+    script = SBATCH.parent / "submit-wanted-workers"
+    for flags, expected in ((("--dry-run",), None), ((), submitted)):
+        subprocess.run(["bash", script, *flags], check=True, timeout=60, env={
+            **os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TESSERA_SLURM_SETTINGS": str(tmp_path / "slurm.env")})
+        arguments = (tmp_path / "submitted").read_text().split() if (tmp_path / "submitted").exists() else None
+        check_equal(arguments and arguments[arguments.index("--array") + 1], expected, f"elements with {flags}")
+    if submitted:
+        check_equal(arguments[-1], str(SBATCH), "the batch script")
 
 
 def test_the_batch_script_names_missing_settings(tmp_path):

@@ -432,6 +432,12 @@ def test_lists_are_tables(service):
     check_equal(len(client.artifacts('name = "table*"')), 3, "artifacts")
     check(len(client.operators()) > 150 and len(client.workers()) == 2, "operators and workers")
     check_equal(len(client.jobs('name = "none"')), 0, "jobs of that name")
+    check_equal(client.wanted_workers().rows(), [], "workers wanted by an idle service")
+    try:
+        client.wanted_workers("brew")
+        raise AssertionError("a kind of task that is not there")
+    except tessera.InvalidInput as error:
+        check("measure" in str(error), f"kinds are not named: {error}")
     check("0 rows" in repr(client.jobs('name = "none"')), "an empty table")
 
 
@@ -491,6 +497,7 @@ async def main():
         assert len(explanation.after) == 1
         assert [phase.phase async for phase in client.compile(GEMM, format="te", shapes={{"A": (2, 9), "B": (9, 2)}})]
         assert len(await client.jobs(limit=3)) == 3 and await client.workers() and await client.operators(limit=5)
+        assert not await client.wanted_workers("build")
         assert (await client.target("host")) == tessera.targets.host()
         out = await client.execute(artifacts[0], {{"A": numpy.ones((2, 3), "f4"), "B": numpy.ones((3, 2), "f4")}})
         assert (out["C"] == 3).all()

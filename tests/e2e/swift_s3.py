@@ -1,9 +1,11 @@
-"""OpenStack Swift with its S3 API (Debian's python3-swift) in one process, with objects in memory: an S3 service for
-tests. Run as a program, it prints "ready PORT" and serves until it is killed; `Swift` starts it and ends it.
+"""OpenStack Swift with its S3 API (Debian's python3-swift) in one process: an S3 service for tests. Objects are in memory, or
+in files that outlive the process. Run as a program, it prints "ready PORT" and serves until it is killed; `Swift` starts it and
+ends it.
 """
 import datetime
 import hashlib
 import hmac
+import json
 import os
 import pathlib
 import re
@@ -18,8 +20,7 @@ KEY, SECRET, REGION = "test:tester", "testing", "us-east-1"
 CONFIGURATIONS = {
     "account": "[app:main]\nuse = egg:swift#account\n",
     "container": "[app:main]\nuse = egg:swift#container\nallowed_sync_hosts =\n",
-    # Objects in memory need no file system with extended attributes.
-    "object": "[app:main]\nuse = egg:swift#mem_object\n",
+    "object": "[app:main]\nuse = egg:swift#{objects}\n",
     "proxy": f"""[pipeline:main]
 pipeline = catch_errors gatekeeper listing_formats s3api tempauth copy slo dlo proxy-server
 [app:proxy-server]
@@ -68,8 +69,8 @@ class Cache:
         self.values.pop(key, None)
 
 
-def serve(folder: pathlib.Path) -> None:
-    """Runs the four servers as green threads of this process."""
+def serve(folder: pathlib.Path, objects: str) -> None:
+    """Runs the four servers as green threads of this process, on the ports that they had before in this folder."""
     import eventlet
     eventlet.monkey_patch()
     import eventlet.wsgi
@@ -85,6 +86,8 @@ def serve(folder: pathlib.Path) -> None:
         def write(self, _text: str) -> None:
             pass
 
+    kept = folder / "ports.json"
+    before = json.loads(kept.read_text()) if kept.exists() else {}
     ports = {}
     pool = eventlet.GreenPool()
     for kind, text in CONFIGURATIONS.items():
@@ -97,9 +100,9 @@ def serve(folder: pathlib.Path) -> None:
                 ring.get_ring().save(str(folder / f"{each}.ring.gz"))
         path = folder / f"{kind}.conf"
         path.write_text(f"[DEFAULT]\nswift_dir = {folder}\ndevices = {folder}\nmount_check = false\n"
-                        f"log_level = ERROR\nworkers = 0\n{text}")
+                        f"log_level = ERROR\nworkers = 0\n{text.replace('{objects}', objects)}")
         (folder / "disk").mkdir(exist_ok=True)
-        socket = eventlet.listen(("127.0.0.1", 0))
+        socket = eventlet.listen(("127.0.0.1", before.get(kind, 0)))
         ports[kind] = socket.getsockname()[1]
         inner, cache = loadapp(str(path)), Cache()
 
@@ -108,27 +111,37 @@ def serve(folder: pathlib.Path) -> None:
             return inner(env, start)
 
         pool.spawn_n(eventlet.wsgi.server, socket, application, log=Quiet(), log_output=False)
+    kept.write_text(json.dumps(ports))
     print("ready", ports["proxy"], flush=True)
     pool.waitall()
 
 
 class Swift:
-    """A running service with one bucket. Use it as a context manager."""
+    """A running service with one bucket. Use it as a context manager.
 
-    def __init__(self, bucket: str = "tessera") -> None:
+    With `files`, objects outlive the process; the folder's file system needs extended attributes. Objects in memory do not.
+    """
+
+    def __init__(self, bucket: str = "tessera", files: bool = False) -> None:
         self.bucket = bucket
         self.folder = tempfile.mkdtemp(prefix="tessera-swift-")
         self.log = open(os.path.join(self.folder, "log"), "w+")
-        self.process = subprocess.Popen(["/usr/bin/python3", __file__, self.folder], stdout=subprocess.PIPE,
+        self._objects = "object" if files else "mem_object"
+        self.start()
+        self.url = f"s3://{bucket}?endpoint={self.endpoint}&region={REGION}"
+        self.environment = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+        self.request("PUT", f"/{bucket}")
+
+    def start(self) -> None:
+        """Starts the service; again at the same address, after its process has ended."""
+        self.process = subprocess.Popen(["/usr/bin/python3", __file__, self.folder, self._objects], stdout=subprocess.PIPE,
                                         stderr=self.log, text=True)
         ready = self.process.stdout.readline().split()
         if ready[:1] != ["ready"]:
             self.log.seek(0)
             raise RuntimeError(f"Swift did not start: {self.log.read()[-2000:]}")
-        self.endpoint = f"http://127.0.0.1:{ready[1]}"
-        self.url = f"s3://{bucket}?endpoint={self.endpoint}&region={REGION}"
-        self.environment = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
-        self.request("PUT", f"/{bucket}")
+        self.port = int(ready[1])
+        self.endpoint = f"http://127.0.0.1:{self.port}"
 
     def request(self, method: str, path: str, query: str = "", body: bytes = b"") -> bytes:
         """Sends a signed request. The signature is computed here, independently of Tessera. `query` is sorted."""
@@ -169,4 +182,4 @@ class Swift:
 
 
 if __name__ == "__main__":
-    serve(pathlib.Path(sys.argv[1]))
+    serve(pathlib.Path(sys.argv[1]), sys.argv[2])

@@ -9,7 +9,7 @@ from tessera import errors, views
 from tessera._steps import Steps, call
 from tessera.table import Table
 from tessera.v1 import (artifact_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2, target_service_pb2,
-                        worker_service_pb2)
+                        task_pb2, worker_service_pb2)
 
 _MOST_PER_PAGE = 1000
 
@@ -70,6 +70,19 @@ def workers(filter: str, order_by: str, limit: int, page_token: str) -> Steps[Ta
         "hostname": lambda w: w.host.hostname, "cpu_model": lambda w: w.host.cpu_model, "slots": lambda w: w.slots,
         "tasks_done": lambda w: w.tasks_done, "tasks_failed": lambda w: w.tasks_failed,
         "trouble": lambda w: w.trouble}, token)
+
+
+def wanted_workers(kind: str, target: str) -> Steps[Table[worker_service_pb2.WantedWorkers]]:
+    if kind and kind.upper() not in task_pb2.TaskKind.keys():
+        known = ", ".join(name.lower() for name in task_pb2.TaskKind.keys()[1:])
+        raise errors.InvalidInput("there is no such kind of task", attribute="kind", found=kind, accepted=known)
+    request = worker_service_pb2.ListWantedWorkersRequest(
+        kind=task_pb2.TaskKind.Value(kind.upper()) if kind else task_pb2.TASK_KIND_UNSPECIFIED, target=target)
+    answer = yield from call("FleetService.ListWantedWorkers", request)
+    return Table(list(answer.wanted), {
+        "kind": lambda w: task_pb2.TaskKind.Name(w.kind).lower(), "target": lambda w: w.target,
+        "waiting": lambda w: w.waiting, "running": lambda w: w.running, "slots": lambda w: w.slots,
+        "workers": lambda w: w.workers})
 
 
 def operators(filter: str, order_by: str, limit: int,

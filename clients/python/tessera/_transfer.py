@@ -111,7 +111,8 @@ def upload(source: Source, digest: tensor_pb2.Digest, progress: Progress = _igno
             # ABORTED: another client is uploading the same blob. Its upload completes or is abandoned.
             attempt += 0 if error.code == "ABORTED" and time.monotonic() < others_until else 1
             ask = True
-            if not _worth_another_try(error) or attempt >= _ATTEMPTS:
+            # FAILED_PRECONDITION: its upload ended after the query, so its bytes cannot be continued.
+            if not (_worth_another_try(error) or error.code == "FAILED_PRECONDITION") or attempt >= _ATTEMPTS:
                 raise
         yield Pause(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -185,6 +185,9 @@ class Client:
                       page_token: str = "") -> Table[worker_service_pb2.Worker]:
         return await self._drive(_lists.workers(filter, order_by, limit, page_token))
 
+    async def wanted_workers(self, kind: str = "", target: str = "") -> Table[worker_service_pb2.WantedWorkers]:
+        return await self._drive(_lists.wanted_workers(kind, target))
+
     async def operators(self, filter: str = "", order_by: str = "name", limit: int = 0,
                         page_token: str = "") -> Table[operator_service_pb2.OperatorInfo]:
         return await self._drive(_lists.operators(filter, order_by, limit, page_token))

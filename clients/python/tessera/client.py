@@ -244,6 +244,11 @@ class Client:
                 page_token: str = "") -> Table[worker_service_pb2.Worker]:
         return self._drive(_lists.workers(filter, order_by, limit, page_token))
 
+    def wanted_workers(self, kind: str = "", target: str = "") -> Table[worker_service_pb2.WantedWorkers]:
+        """How many workers would run all waiting and running tasks at once, by kind of task ("build", "measure", ...) and
+        target, over all projects."""
+        return self._drive(_lists.wanted_workers(kind, target))
+
     def operators(self, filter: str = "", order_by: str = "name", limit: int = 0,
                   page_token: str = "") -> Table[operator_service_pb2.OperatorInfo]:
         """The supported operators with their versions."""
