@@ -195,6 +195,16 @@ std::string stateHash(const v1::CompileSpec& spec) {
   return hash.finish();
 }
 
+std::string trainingHash(const v1::CompileSpec& spec) {
+  return spec.has_training() ? sha256Hex(canonicalBytes(spec.training())) : hashOfNothing();
+}
+
+std::string trainingText(const v1::CompileSpec& spec) {
+  if (!spec.has_training()) return "";
+  const std::string& optimizer = spec.training().optimizer().name();
+  return absl::StrCat(spec.training().loss(), ", ", optimizer.empty() ? "sgd" : optimizer);
+}
+
 /// Calls `use` with the name, the hash and the display text of each component, in the key's order.
 template <typename Use>
 void forEachPart(const std::string& project, const v1::CompileSpec& spec, const v1::Target& target,
@@ -210,6 +220,7 @@ void forEachPart(const std::string& project, const v1::CompileSpec& spec, const 
   use("options", sha256Hex(canonicalBytes(canonicalOptions(spec))), [&] { return optionsText(spec); });
   use("pins", pinsHash(spec), [&] { return pinsText(spec); });
   use("state", stateHash(spec), [&] { return absl::StrJoin(statesOf(spec), " "); });
+  use("training", trainingHash(spec), [&] { return trainingText(spec); });
   use("external_data", externalDataHash(spec), [&] { return absl::StrCat(spec.external_data().size(), " files"); });
   use("compiler", sha256Hex(compiler_version), [&] { return compiler_version; });
   use("schema", schema_hash, [&] { return schema; });

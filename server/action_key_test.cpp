@@ -143,6 +143,13 @@ TEST(ActionKey, EveryComponentMattersAlone) {
   spec = sampleSpec();
   spec.mutable_state()->set_automatic(true);
   differs(spec, sampleTarget(), "1.0", "state");
+  spec = sampleSpec();
+  spec.mutable_training()->set_loss("cross-entropy");
+  differs(spec, sampleTarget(), "1.0", "training");
+  spec.mutable_training()->mutable_optimizer()->set_name("adam");
+  differs(spec, sampleTarget(), "1.0", "training");
+  spec.mutable_training()->add_frozen("w*");
+  differs(spec, sampleTarget(), "1.0", "training");
   differs(sampleSpec(), sampleTarget(), "1.1", "compiler");
   v1::Target target = sampleTarget();
   target.mutable_registers()->set_vector_bits(256);

@@ -166,6 +166,22 @@ absl::Status checkStates(const v1::CompileSpec& spec) {
   return absl::OkStatus();
 }
 
+/// The compiler checks names and numbers against the model; here only their sizes.
+absl::Status checkTraining(const v1::TrainingOptions& training) {
+  TESSERA_RETURN_IF_ERROR(checkText("compile.training.loss", training.loss(), Limits::kMaxNameLength, true));
+  TESSERA_RETURN_IF_ERROR(checkText("compile.training.output", training.output(), Limits::kMaxTensorNameLength, true));
+  TESSERA_RETURN_IF_ERROR(
+      checkText("compile.training.optimizer.name", training.optimizer().name(), Limits::kMaxNameLength, true));
+  for (const auto& [field, names] :
+       {std::pair<const char*, decltype(&training.frozen())>{"compile.training.trainable", &training.trainable()},
+        {"compile.training.frozen", &training.frozen()}}) {
+    TESSERA_RETURN_IF_ERROR(checkRange(absl::StrCat(field, " (count)"), names->size(), 0, Limits::kMaxTensors));
+    for (const std::string& name : *names)
+      TESSERA_RETURN_IF_ERROR(checkText(field, name, Limits::kMaxTensorNameLength, false));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status checkShare(const std::string& field, double value, double least, double most) {
   return value >= least && value <= most ? absl::OkStatus()
                                          : fieldError(field, absl::StrCat(value), absl::StrCat(least, " to ", most));
@@ -197,6 +213,7 @@ absl::Status checkCompileSpec(const v1::CompileSpec& spec, const Limits& limits)
   TESSERA_RETURN_IF_ERROR(checkSpecializations(spec));
   TESSERA_RETURN_IF_ERROR(checkFixedInputs(spec, limits));
   TESSERA_RETURN_IF_ERROR(checkStates(spec));
+  TESSERA_RETURN_IF_ERROR(checkTraining(spec.training()));
   if (spec.has_pins()) {
     TESSERA_RETURN_IF_ERROR(checkDigest("compile.pins", spec.pins(), Limits::kMaxPinsBytes));
   } else if (spec.pin_use() != v1::PIN_USE_UNSPECIFIED) {

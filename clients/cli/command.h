@@ -57,6 +57,7 @@ void addWorkerCommand(CommandLine& line);
 void addTaskCommand(CommandLine& line);
 void addExplainCommand(CommandLine& line);
 void addCheckCommand(CommandLine& line);
+void addTrainCommand(CommandLine& line);
 void addTuneCommand(CommandLine& line);
 void addSpaceCommand(CommandLine& line);
 void addVersionCommand(CommandLine& line);

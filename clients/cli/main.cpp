@@ -133,6 +133,7 @@ int main(int argc, char** argv) {
   addWorkerCommand(line);
   addTaskCommand(line);
   addCheckCommand(line);
+  addTrainCommand(line);
   addTuneCommand(line);
   addVersionCommand(line);
   addSpaceCommand(line);

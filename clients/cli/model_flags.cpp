@@ -24,6 +24,7 @@ void ModelFlags::addTo(CLI::App* command) {
       "--state", states,
       "INPUT=OUTPUT: the artifact keeps this output as the input of the next run; repeat for each pair. "
       "auto: pairs with names of exporters (past_key_values.0.key and present.0.key, h0 and hn)");
+  training.addTo(command);
   command->add_option("--name", name, "name of the artifact (default: the model's stem)");
   command->add_option("--external-data", external_data,
                       "LOCATION=FILE for external tensors that are not in the model's folder");
@@ -68,6 +69,7 @@ absl::Status ModelFlags::fill(CompileRequest& request) const {
     pair->set_input(parts[0]);
     pair->set_output(parts[1]);
   }
+  if (training.train) TESSERA_RETURN_IF_ERROR(training.fill(*request.spec.mutable_training()));
   for (const std::string& text : external_data) {
     const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
     if (parts.size() != 2 || parts[0].empty() || parts[1].empty()) {

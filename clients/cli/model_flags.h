@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "clients/cli/shape_flags.h"
+#include "clients/cli/training_flags.h"
 #include "clients/cpp/compile.h"
 #include "proto/support/cli11.h"
 
@@ -22,6 +23,7 @@ struct ModelFlags {
   std::string format;                      ///< empty: by the file's extension
   int opt_level = 0;
   std::string precision = "model";
+  TrainingFlags training;
   std::string pins, plan, suggestions;  ///< files of decisions: --pin, --plan, --suggest
 
   void addTo(CLI::App* command);

@@ -24,7 +24,7 @@ ROOT = HERE.parents[1]
 # Reading order. The bodies of the references are generated; every other page is pages/<stem>.md.
 GROUPS = [
     ("Start", ["index", "tour", "concepts"]),
-    ("Use", ["models", "state", "tuning", "page", "python", "ci"]),
+    ("Use", ["models", "state", "training", "tuning", "page", "python", "ci"]),
     ("Run", ["install", "operations"]),
     ("Extend", ["targets", "described-chips", "fpga", "dataflows", "dataflow-search", "operators"]),
     ("Reference", ["cli", "api", "python-reference"]),

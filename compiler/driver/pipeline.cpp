@@ -195,7 +195,9 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     // 1. Import: untrusted bytes become linalg on tensors.
     const Stopwatch import_time;
     const std::unique_ptr<PlanningContext> workbench = acquirePlanningContext();
-    absl::StatusOr<ImportedModel> model = loadModel(workbench->context, request, bindings, identity.first_bytes);
+    v1::StateOptions state_options = request.spec.state();
+    absl::StatusOr<ImportedModel> model =
+        loadModel(workbench->context, request, bindings, identity.first_bytes, &state_options);
     if (!model.ok()) {
       // Failures that another size may avoid get a hint with that size.
       v1::Failure failure = failureOf(inVariant(bindings, count, model.status()));
@@ -218,7 +220,7 @@ absl::StatusOr<PlanResult> plan(const PlanRequest& request, const ProgressFn& pr
     // The last inputs are the sizes of ranges, which are no state.
     const auto sizes = std::ranges::count_if(model->dimensions, [](const auto& each) { return each.size() < 0; });
     absl::StatusOr<std::vector<v1::State>> states =
-        statesOf(request.spec.state(), {model->inputs.begin(), model->inputs.end() - sizes}, model->outputs);
+        statesOf(state_options, {model->inputs.begin(), model->inputs.end() - sizes}, model->outputs);
     if (!states.ok()) return inVariant(bindings, count, states.status());
 
     // 2. Graph: rewrites, fused groups, one workload for equal groups, one arena for intermediates.

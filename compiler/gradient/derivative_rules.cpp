@@ -14,7 +14,8 @@ using expression::Node;
 using expression::NodePtr;
 
 // Where two operands of max or min are equal, each gets half: the mean of the derivatives from both sides. floor and
-// ceil are constant almost everywhere.
+// ceil are constant almost everywhere. Tensor expressions have no functions expm1 and following: these rows are for
+// bodies of imported operators (compiler/training).
 constexpr DerivativeRule kRules[] = {
     {"+", "1", "1"},
     {"-", "1", "-1"},
@@ -34,6 +35,19 @@ constexpr DerivativeRule kRules[] = {
     {"ceil", "0"},
     {"max", "a > b ? 1 : a == b ? 0.5 : 0", "b > a ? 1 : a == b ? 0.5 : 0"},
     {"min", "a < b ? 1 : a == b ? 0.5 : 0", "b < a ? 1 : a == b ? 0.5 : 0"},
+    {"exp2", "y * 0.69314718055994531"},  // log(2)
+    {"expm1", "y + 1"},
+    {"log1p", "1 / (1 + a)"},
+    {"log2", "1.4426950408889634 / a"},  // 1 / log(2)
+    {"tan", "1 + y * y"},
+    {"atan", "1 / (1 + a * a)"},
+    {"asin", "1 / sqrt(1 - a * a)"},
+    {"acos", "-(1 / sqrt(1 - a * a))"},
+    {"sinh", "0.5 * (exp(a) + exp(-a))"},
+    {"cosh", "0.5 * (exp(a) - exp(-a))"},
+    {"asinh", "1 / sqrt(a * a + 1)"},
+    {"acosh", "1 / sqrt(a * a - 1)"},
+    {"atanh", "1 / (1 - a * a)"},
     {"pow", "b == 0 ? 0 : b * pow(a, b - 1)", "a == 0 ? 0 : y * log(a)"},
 };
 

@@ -35,6 +35,8 @@ bool declaredAs(const onnx::ValueInfoProto& info, const Constant& value) {
 void GraphImporter::findDefaults(const onnx::GraphProto& graph, Scope& scope) {
   // Older models list every initializer as an input; there the two together mean a constant.
   if (model_->ir_version() < kFirstWithDefaults) return;
+  // Training chooses among all initializers (variables.cpp).
+  if (options_.is_variable) return;
   std::map<std::string, ConstantPtr> found;
   for (const auto& input : graph.input()) {
     const auto known = scope.values.find(input.name());

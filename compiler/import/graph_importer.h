@@ -107,6 +107,8 @@ class GraphImporter {
   void findDefaults(const onnx::GraphProto& graph, Scope& scope);
   /// Moves the defaults that must be constants to fixed_.
   void fixDefaults();
+  /// Makes the initializers that ImportOptions.is_variable chooses inputs with default values.
+  absl::Status bindVariables(const onnx::GraphProto& graph, Emitter& e, Scope& scope);
   /// Checks the given values of inputs against the graph and keeps them as constants.
   absl::Status readFixedInputs(const onnx::GraphProto& graph, const Scope& scope);
   absl::StatusOr<ConstantPtr> fixedValue(const onnx::ValueInfoProto& info, const v1::TensorValue& given) const;

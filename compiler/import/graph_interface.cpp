@@ -395,6 +395,7 @@ absl::Status GraphImporter::bindInputs(const onnx::GraphProto& graph, Scope& sco
     scope.values[input->name()] =
         isNarrow(type) ? Emitter::wrap(argument, type) : e.cast(Emitter::wrap(argument, border), type);
   }
+  if (options_.is_variable) TESSERA_RETURN_IF_ERROR(bindVariables(graph, e, scope));
   return bindRanges(inputs, scope);
 }
 

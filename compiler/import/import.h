@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct ImportOptions {
   /// If only the then_branch of an If can be lowered for the given sizes, and its condition compares an integer input
   /// with a constant, fixes the input to that constant. Otherwise runs that take the other branch fail.
   bool fix_inputs_of_branches = true;
+  /// Chooses initializers of floating-point types, by name: these become inputs whose defaults are their values
+  /// (variables.cpp). 16-bit ones are inputs of f32, which the module rounds. ONNX only; null: none.
+  std::function<bool(const std::string& initializer)> is_variable = nullptr;
 };
 
 /// Parses and lowers an ONNX model. `path` is untrusted: sizes, depth and counts are checked in wide arithmetic before

@@ -30,6 +30,7 @@ from tessera.session import Memory, Session, Tensor
 from tessera.state import State
 from tessera.table import Table
 from tessera.targets import TargetLike
+from tessera.training import Training
 from tessera.tuning import Tuning
 from tessera.views import Check, Explanation, Job, Profile, Progress
 
@@ -72,6 +73,6 @@ def explain(model: ModelLike, target: TargetLike = "host", *, shapes: ShapesLike
 __all__ = [
     "Artifact", "Check", "Client", "Compilation", "Explanation", "Following", "Identity", "InferenceSession", "Job", "LocalService",
     "Memory", "Model", "NodeArg", "Profile", "Progress", "Session", "SessionOptions", "State", "Step", "Table", "Tensor",
-    "TesseraError", "Tuning", "Variant", "__version__", "aio", "check", "compile", "connect", "default_client", "errors",
+    "TesseraError", "Training", "Tuning", "Variant", "__version__", "aio", "check", "compile", "connect", "default_client", "errors",
     "explain", "follow", "load", "local", "tune",
 ]

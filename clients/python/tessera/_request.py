@@ -14,6 +14,7 @@ import numpy as np
 
 from tessera import _digests, _external, dtypes, errors, targets
 from tessera._transfer import Source
+from tessera.training import Training
 from tessera.v1 import job_pb2, tensor_pb2
 
 MOST_VARIANTS = 64  # of one artifact; equals TESSERA_MAX_VARIANTS
@@ -55,6 +56,7 @@ class CompileRequest:
     verify: bool = False
     precision: str = "model"
     state: str | Mapping[str, str] | None = None
+    training: Training | None = None
 
     def prepare(self) -> tuple[job_pb2.CompileSpec, dict[str, tuple[Source, tensor_pb2.Digest]]]:
         """Returns the specification, and the blobs it refers to by their SHA-256. Reads files."""
@@ -76,6 +78,8 @@ class CompileRequest:
         else:
             for before, after in (self.state or {}).items():
                 spec.state.pairs.add(input=before, output=after)
+        if self.training is not None:
+            self.training.fill(spec.training)
         for location, path in self._external(source, spec.format).items():
             outside, digest = _source(path)
             blobs[digest.sha256] = (outside, digest)

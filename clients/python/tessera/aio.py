@@ -24,6 +24,7 @@ from tessera.identity import Identity
 from tessera.model import Model
 from tessera.table import Table
 from tessera.targets import TargetLike
+from tessera.training import Training
 from tessera.tuning import TuningState
 from tessera.v1 import (analysis_pb2, artifact_pb2, artifact_versions_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2,
                         target_service_pb2, tensor_pb2, worker_service_pb2)
@@ -62,13 +63,13 @@ class Client:
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
                 external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
                 name: str | None = None, opt_level: int = 0, verify: bool = False, precision: str = "model",
-                state: str | Mapping[str, str] | None = None,
+                state: str | Mapping[str, str] | None = None, training: Training | None = None,
                 cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
         """Starts a compilation; await the returned object for the artifact."""
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
-                                 precision, state)
+                                 precision, state, training)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
 

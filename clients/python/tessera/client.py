@@ -18,6 +18,7 @@ from tessera.identity import Identity
 from tessera.table import Table
 from tessera.targets import TargetLike
 from tessera.tuning import Tuning
+from tessera.training import Training
 from tessera.v1 import (analysis_pb2, artifact_pb2, job_pb2, operator_service_pb2, record_pb2, target_pb2,
                         target_service_pb2, worker_service_pb2)
 from tessera.views import Check, Explanation, Job, Profile
@@ -62,7 +63,7 @@ class Client:
                 dims: DimsLike | None = None, fixed: Mapping[str, Any] | None = None,
                 external_data: Mapping[str, str | os.PathLike[str]] | None = None, format: str | None = None,
                 name: str | None = None, opt_level: int = 0, verify: bool = False, precision: str = "model",
-                state: str | Mapping[str, str] | None = None,
+                state: str | Mapping[str, str] | None = None, training: Training | None = None,
                 cache: bool = True, priority: int = 0, request_id: str | None = None, queue_timeout: float | None = None,
                 run_timeout: float | None = None, total_timeout: float | None = None,
                 on_progress: OnProgress | None = None) -> Compilation:
@@ -85,6 +86,8 @@ class Client:
         :param precision: "bf16": round operands of float products with weights to bf16; "model": keep the model's types.
         :param state: outputs that the artifact keeps as inputs of the next run, ``{"past": "present"}`` (see ``Model.state``);
             "auto": pairs with names of exporters, such as past_key_values.0.key and present.0.key.
+        :param training: compiles a step of the model's training, ``Training("cross-entropy", optimizer="adamw")``: its states
+            (``Model.state``) are the parameters.
         :param cache: False compiles even if an equal request was answered before.
         :param priority: higher priorities run first.
         :param request_id: equal ids make a repeated call the same job.
@@ -93,7 +96,7 @@ class Client:
         :param on_progress: called with each Progress, in the compilation's thread.
         """
         request = CompileRequest(model, target, shapes, dims, fixed, external_data, format, name, opt_level, verify,
-                                 precision, state)
+                                 precision, state, training)
         options = _requests.options(cache, priority, request_id, queue_timeout, run_timeout, total_timeout)
         return Compilation(self, request, options, on_progress)
 

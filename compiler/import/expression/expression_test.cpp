@@ -106,6 +106,43 @@ TEST(ExpressionTest, ConvolutionLayer) {
   expectNear(got[0], want);
 }
 
+// Conditions that are a box around a read become a pad operation; others are evaluated for each element.
+TEST(ExpressionTest, PaddedReadsEqualConditions) {
+  const Values x = ramp(6 * 5);
+  struct Case {
+    const char* statement;
+    std::function<float(int, int)> at;
+    int rows, columns;
+    bool pads = true;
+  };
+  const auto element = [&](int i, int j) { return x[static_cast<size_t>(i * 5 + j)]; };
+  const Case cases[] = {
+      {"P[i, j] = i >= 1 && i < 7 && j >= 2 ? X[i - 1, j - 2] : 0 where i < 9, j < 7;",
+       [&](int i, int j) { return i >= 1 && i < 7 && j >= 2 ? element(i - 1, j - 2) : 0; }, 9, 7},
+      {"P[i, j] = 3 - i > 0 & j == 2 ? X[i + 2, j] : 1.5 where i < 4, j < 5;",
+       [&](int i, int j) { return i < 3 && j == 2 ? element(i + 2, j) : 1.5f; }, 4, 5},
+      {"P[i, j] = i + j < 4 ? X[i, j] : 0 where i < 6, j < 5;",
+       [&](int i, int j) { return i + j < 4 ? element(i, j) : 0; }, 6, 5, false},
+      {"P[j, i] = i >= 1 ? X[i - 1, j] : 0 where i < 7;", [&](int j, int i) { return i >= 1 ? element(i - 1, j) : 0; },
+       5, 7, false},
+  };
+  for (const Case& each : cases) {
+    const std::string text = std::string("input X[6, 5]: f32; ") + each.statement;
+    Values want;
+    for (int i = 0; i < each.rows; ++i)
+      for (int j = 0; j < each.columns; ++j) want.push_back(each.at(i, j));
+    const auto got = run(text, {x});
+    ASSERT_EQ(got.size(), 1u) << text;
+    expectNear(got[0], want);
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    auto model = import(context, text);
+    ASSERT_TRUE(model.ok()) << model.status();
+    std::string module;
+    llvm::raw_string_ostream(module) << *model->module;
+    EXPECT_EQ(module.find("tensor.pad") != std::string::npos, each.pads) << text << module;
+  }
+}
+
 // Thesis 2.5.1, example 2: two batched products around a softmax.
 TEST(ExpressionTest, SelfAttention) {
   const int h = 2, l = 5, d = 3;

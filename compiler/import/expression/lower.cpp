@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/import/expression/padded_read.h"
 #include "compiler/import/model_error.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -74,6 +75,7 @@ class StatementLowering {
     for (size_t i = 0; i < statement_.indices.size(); ++i) shape.push_back(loops_[i].extent);
     // Checked before anything is emitted, because a small program can declare an enormous result.
     TESSERA_RETURN_IF_ERROR(checkShape(shape, dtype, absl::StrCat("'", statement_.name, "'")));
+    if (auto padded = pad(dtype)) return *std::move(padded);
     std::vector<IteratorType> iterators;
     for (const Loop& loop : loops_) {
       iterators.push_back(loop.reduction ? IteratorType::reduction : IteratorType::parallel);
@@ -104,6 +106,17 @@ class StatementLowering {
   }
 
  private:
+  // Emits a statement that surrounds a part of a tensor by a number as a pad operation, which copies rows.
+  std::optional<Tensor> pad(v1::DataType dtype) {
+    const Node& value = *statement_.value;
+    if (value.kind != Kind::kCondition || value.children[1]->kind != Kind::kAccess) return std::nullopt;
+    const Tensor& tensor = tensors_.at(value.children[1]->name);
+    const auto padded = paddedRead(statement_, loops_, tensor.shape, constants_);
+    if (!padded || tensor.dtype != dtype || (value.children[2]->real && !isFloat(dtype))) return std::nullopt;
+    const Tensor part = e_.slice(tensor, padded->first, padded->extent, Shape(tensor.shape.size(), 1));
+    return e_.pad(part, padded->before, padded->behind, e_.scalars(dtype).constant(padded->number));
+  }
+
   // Finds reads that can be operands: linear, never negative, unconditional.
   void findOperands(const Node& node, bool guarded) {
     if (node.kind == Kind::kAccess) {
