@@ -14,19 +14,9 @@
 namespace tessera::compiler {
 namespace {
 
-/// The device of a unit. Messages about a unit name its workload, not its device.
-v1::Target deviceOf(const v1::BuildUnit& unit) {
-  v1::Target target;
-  target.set_name("device");
-  target.set_family(unit.family());
-  *target.mutable_memory() = unit.memory();
-  *target.mutable_units() = unit.units();
-  return target;
-}
-
 absl::StatusOr<v1::OpenClKernel> writtenKernel(const v1::BuildUnit& unit) {
   TESSERA_ASSIGN_OR_RETURN(const v1::SpatialKernel kernel, spatial::scheduledKernelOf(unit));
-  return opencl::writeKernel(kernel, deviceOf(unit));
+  return opencl::writeKernel(kernel, spatial::targetOf(unit));
 }
 
 /// Writes each loop nest of a workload as a function of OpenCL C (compiler/backends/opencl).
@@ -42,7 +32,7 @@ class OpenClBackend final : public Backend {
     if (wanted.slices.order_size() > 0)
       return failureStatus(v1::Failure::INVALID_INPUT, "programs of OpenCL devices do not run slice by slice");
     TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, spatial::kernelOf(unit));
-    TESSERA_RETURN_IF_ERROR(opencl::scheduleKernel(kernel, deviceOf(unit), wanted.scalar));
+    TESSERA_RETURN_IF_ERROR(opencl::scheduleKernel(kernel, spatial::targetOf(unit), wanted.scalar));
     return std::move(*kernel.mutable_schedule());
   }
 

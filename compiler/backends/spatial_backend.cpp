@@ -18,20 +18,6 @@
 namespace tessera::compiler {
 namespace {
 
-/// The chip of a unit. Messages about a unit name its workload, not its chip.
-v1::Target targetOf(const v1::BuildUnit& unit) {
-  v1::Target target;
-  target.set_name("chip");
-  target.set_family(unit.family());
-  *target.mutable_code() = unit.code();
-  *target.mutable_registers() = unit.registers();
-  *target.mutable_memory() = unit.memory();
-  *target.mutable_units() = unit.units();
-  *target.mutable_intrinsics() = unit.intrinsics();
-  *target.mutable_cost_parameters() = unit.cost_parameters();
-  return target;
-}
-
 /// INVALID_TARGET for a nest that no unit of the chip runs.
 absl::Status unscheduled(const absl::Status& status) {
   if (status.code() != absl::StatusCode::kFailedPrecondition) return status;
@@ -100,19 +86,19 @@ class SpatialBackend final : public Backend {
     if (wanted.slices.order_size() > 0)
       return failureStatus(v1::Failure::INVALID_INPUT, "programs of described chips do not run slice by slice");
     TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, spatial::kernelOf(unit));
-    const absl::Status status = simulator::scheduleKernel(kernel, targetOf(unit), {.scalar = wanted.scalar});
+    const absl::Status status = simulator::scheduleKernel(kernel, spatial::targetOf(unit), {.scalar = wanted.scalar});
     if (!status.ok()) return unscheduled(status);
     return std::move(*kernel.mutable_schedule());
   }
 
   absl::Status validate(const v1::BuildUnit& unit) const override {
     TESSERA_ASSIGN_OR_RETURN(const v1::SpatialKernel kernel, spatial::scheduledKernelOf(unit));
-    return loaded(kernel, targetOf(unit)).status();
+    return loaded(kernel, spatial::targetOf(unit)).status();
   }
 
   absl::StatusOr<v1::BuiltObject> build(const v1::BuildUnit& unit) const override {
     TESSERA_ASSIGN_OR_RETURN(v1::SpatialKernel kernel, spatial::scheduledKernelOf(unit));
-    const v1::Target target = targetOf(unit);
+    const v1::Target target = spatial::targetOf(unit);
     TESSERA_RETURN_IF_ERROR(loaded(kernel, target).status());
     addRefusal(kernel, target);
     v1::BuiltObject built;
@@ -127,7 +113,7 @@ class SpatialBackend final : public Backend {
     v1::SpatialKernel kernel;
     if (!kernel.ParseFromString(built.object()))
       return failureStatus(v1::Failure::INTERNAL, absl::StrCat("the kernel of ", unit.symbol(), " does not parse"));
-    const v1::Target target = targetOf(unit);
+    const v1::Target target = spatial::targetOf(unit);
     TESSERA_ASSIGN_OR_RETURN(const auto program, loaded(kernel, target));
     const auto run = [&](const std::vector<std::string>& arguments,
                          const std::vector<int64_t>& result_bytes) -> absl::StatusOr<std::vector<std::string>> {

@@ -346,4 +346,17 @@ absl::StatusOr<v1::SpatialKernel> scheduledKernelOf(const v1::BuildUnit& unit) {
   return kernel;
 }
 
+v1::Target targetOf(const v1::BuildUnit& unit) {
+  v1::Target target;
+  target.set_name("chip");
+  target.set_family(unit.family());
+  *target.mutable_code() = unit.code();
+  *target.mutable_registers() = unit.registers();
+  *target.mutable_memory() = unit.memory();
+  *target.mutable_units() = unit.units();
+  *target.mutable_intrinsics() = unit.intrinsics();
+  *target.mutable_cost_parameters() = unit.cost_parameters();
+  return target;
+}
+
 }  // namespace tessera::compiler::spatial

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "tessera/v1/plan.pb.h"
 #include "tessera/v1/spatial.pb.h"
+#include "tessera/v1/target.pb.h"
 
 namespace tessera::compiler::spatial {
 
@@ -15,5 +16,8 @@ absl::StatusOr<v1::SpatialKernel> kernelOf(const v1::BuildUnit& unit);
 
 /// kernelOf() with the unit's schedule, which is not checked.
 absl::StatusOr<v1::SpatialKernel> scheduledKernelOf(const v1::BuildUnit& unit);
+
+/// The chip of a unit. Messages about a unit name its workload, not its chip.
+v1::Target targetOf(const v1::BuildUnit& unit);
 
 }  // namespace tessera::compiler::spatial

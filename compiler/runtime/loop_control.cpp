@@ -7,18 +7,27 @@
 namespace tessera::compiler {
 namespace {
 
-template <typename T>
-T load(const uint8_t* address) {
-  T value{};
-  std::memcpy(&value, address, sizeof(value));
-  return value;
-}
-
-void store(uint8_t* address, int64_t value) { std::memcpy(address, &value, sizeof(value)); }
+class HostLoopMemory final : public LoopMemory {
+ public:
+  int64_t number(const uint8_t* address) override {
+    int64_t value = 0;
+    std::memcpy(&value, address, sizeof(value));
+    return value;
+  }
+  bool condition(const uint8_t* address) override { return *address != 0; }
+  void store(uint8_t* address, int64_t value) override { std::memcpy(address, &value, sizeof(value)); }
+  void copy(uint8_t* to, const uint8_t* from, size_t bytes) override { std::memcpy(to, from, bytes); }
+};
 
 }  // namespace
 
-LoopControl::LoopControl(const tessera_module_variant& variant) : variant_(&variant) {
+LoopMemory& hostLoopMemory() {
+  static HostLoopMemory memory;
+  return memory;
+}
+
+LoopControl::LoopControl(const tessera_module_variant& variant, LoopMemory& memory)
+    : variant_(&variant), memory_(&memory) {
   if (variant.num_loops == 0) return;
   std::vector<size_t> first_calls = {0};
   // All operand slots of each buffer, so that moving a buffer updates exactly these pointers.
@@ -92,8 +101,8 @@ bool LoopControl::enter(Loop& loop) {
   // The table's bound also limits trip counts that the model computes, since scanned buffers are sized by it.
   loop.trips = table.max_iterations > 0 ? table.max_iterations : std::numeric_limits<int64_t>::max();
   if (table.trip_count >= 0)
-    loop.trips = std::clamp<int64_t>(load<int64_t>(addresses_[static_cast<size_t>(table.trip_count)]), 0, loop.trips);
-  if (table.initial_condition >= 0 && load<uint8_t>(addresses_[static_cast<size_t>(table.initial_condition)]) == 0)
+    loop.trips = std::clamp<int64_t>(memory_->number(addresses_[static_cast<size_t>(table.trip_count)]), 0, loop.trips);
+  if (table.initial_condition >= 0 && !memory_->condition(addresses_[static_cast<size_t>(table.initial_condition)]))
     loop.trips = 0;
   loop.ended = 0;
   if (loop.trips == 0) {
@@ -108,7 +117,7 @@ bool LoopControl::again(Loop& loop) {
   ++loop.ended;
   const int32_t condition = loop.table->condition;
   if (loop.ended == loop.trips) return false;
-  if (condition >= 0 && load<uint8_t>(addresses_[static_cast<size_t>(condition)]) == 0) return false;
+  if (condition >= 0 && !memory_->condition(addresses_[static_cast<size_t>(condition)])) return false;
   bindIteration(loop);
   return true;
 }
@@ -121,15 +130,15 @@ void LoopControl::leave(Loop& loop) {
     const int32_t last = loop.ended == 0 ? carried.initial : written(loop, carried, loop.ended - 1);
     uint8_t* const result = addresses_[static_cast<size_t>(carried.result)];
     const uint8_t* const from = addresses_[static_cast<size_t>(last)];
-    if (from != result && bytes(carried.result) > 0) std::memcpy(result, from, bytes(carried.result));
+    if (from != result && bytes(carried.result) > 0) memory_->copy(result, from, bytes(carried.result));
   }
-  if (table.executed >= 0) store(addresses_[static_cast<size_t>(table.executed)], loop.ended);
+  if (table.executed >= 0) memory_->store(addresses_[static_cast<size_t>(table.executed)], loop.ended);
 }
 
 void LoopControl::bindIteration(Loop& loop) {
   const tessera_module_loop& table = *loop.table;
   const int64_t i = loop.ended;
-  if (table.iteration >= 0) store(addresses_[static_cast<size_t>(table.iteration)], i);
+  if (table.iteration >= 0) memory_->store(addresses_[static_cast<size_t>(table.iteration)], i);
   for (int32_t c = 0; c < table.num_carried; ++c) {
     const tessera_module_carried& carried = table.carried[c];
     // Carried values alternate between two buffers: iteration i reads the one that iteration i - 1 wrote.

@@ -9,12 +9,34 @@
 
 namespace tessera::compiler {
 
+/// Access to the values that loops read and write, at the addresses given to LoopControl::setAddress(). A session whose
+/// buffers are on a device passes one that reads and writes the device's memory.
+class LoopMemory {
+ public:
+  LoopMemory() = default;
+  LoopMemory(const LoopMemory&) = delete;
+  LoopMemory& operator=(const LoopMemory&) = delete;
+
+  virtual int64_t number(const uint8_t* address) = 0;  ///< a trip count
+  virtual bool condition(const uint8_t* address) = 0;  ///< one byte
+  virtual void store(uint8_t* address, int64_t value) = 0;
+  /// The two parts do not overlap.
+  virtual void copy(uint8_t* to, const uint8_t* from, size_t bytes) = 0;
+
+ protected:
+  ~LoopMemory() = default;
+};
+
+/// The memory of this process.
+LoopMemory& hostLoopMemory();
+
 /// For a run of a variant with loops: determines the next call, and the addresses of LOOP buffers in each iteration. A
 /// call is one phase of a step; calls are numbered in the order of the steps. module_abi.h defines loops. Not
 /// thread-safe: one run at a time. Does not allocate during a run.
 class LoopControl {
  public:
-  explicit LoopControl(const tessera_module_variant& variant);
+  /// `memory` must outlive the object.
+  explicit LoopControl(const tessera_module_variant& variant, LoopMemory& memory = hostLoopMemory());
 
   bool empty() const { return loops_.empty(); }
 
@@ -55,6 +77,7 @@ class LoopControl {
   size_t bytes(int32_t buffer) const { return static_cast<size_t>(variant_->buffers[buffer].size_bytes); }
 
   const tessera_module_variant* variant_;
+  LoopMemory* memory_;
   std::vector<Loop> loops_;          // as in the variant
   std::vector<int32_t> first_at_;    // per call: the outermost loop that begins there; -1: none
   std::vector<uint8_t*> addresses_;  // per buffer

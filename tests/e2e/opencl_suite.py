@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from checks import check, check_equal
 from conformance import onnx_data
@@ -20,12 +21,12 @@ SMALL = "mlp:inputs=37,hidden=19,layers=2,classes=7"
 # Few functions each: PoCL takes a third of a second to compile one.
 MODELS = ("mlp", "resnet18:size=33", "bert_tiny", "conv:h=17,w=19,stride=2,group=2",
           "conv:kh=5,kw=1,pad=2,dilation=2,bias=0", PRODUCT, "matmul:m=7,k=33,n=65")
-# ONNX's node tests of different shapes of code: reductions, windows, gathers, scatters, padding, integers, types.
+# ONNX's node tests of different shapes of code: reductions, windows, gathers, scatters, padding, integers, types, loops.
 NODES = ("argmax_default_axis_example", "averagepool_2d_pads_count_include_pad", "cast_FLOAT_to_FLOAT16",
          "convtranspose", "depthtospace_example", "einsum_batch_matmul", "gather_elements_1",
          "layer_normalization_3d_axis1_epsilon", "matmulinteger", "maxpool_2d_dilations", "mod_mixed_sign_int32",
          "lrn", "qlinearconv", "instancenorm_example", "scatternd_add", "softmax_large_number",
-         "where_example")
+         "where_example", "if", "scan9_sum", "scan_sum")
 
 
 def missing_device():
@@ -80,6 +81,37 @@ def test_onnx_nodes_are_right(service, name):
         found = outputs[output]
         check_equal((found.shape, found.dtype), (wanted.shape, wanted.dtype), f"shape and type of {output}")
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-6, equal_nan=True, err_msg=output)
+
+
+def write_loop(path):
+    """y = 1.5 * y + x, at most 20 times, as long as the sum of y is below 100."""
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["y_in", "factor"], ["scaled"]), helper.make_node("Add", ["scaled", "x"], ["y_out"]),
+         helper.make_node("ReduceSum", ["y_out"], ["sum"], keepdims=0), helper.make_node("Less", ["sum", "limit"], ["go_on"])],
+        "body",
+        [value("i", TensorProto.INT64, []), value("go_in", TensorProto.BOOL, []), value("y_in", TensorProto.FLOAT, [3, 5])],
+        [value("go_on", TensorProto.BOOL, []), value("y_out", TensorProto.FLOAT, [3, 5])])
+    constants = {"factor": np.float32(1.5), "limit": np.float32(100), "trips": np.int64(20), "go": np.bool_(True)}
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["trips", "go", "x"], ["y"], body=body)], "loop",
+        [value("x", TensorProto.FLOAT, [3, 5])], [value("y", TensorProto.FLOAT, [3, 5])],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()])
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8).SerializeToString())
+
+
+@needs_device
+def test_the_device_decides_how_often_a_loop_runs(service, oracle):
+    model = service.scratch("loop.onnx")
+    write_loop(model)
+    compiled = service.compile(model, target="opencl")
+    session = oracle.load(model)
+    for scale in (0.01, 1, 20, -1):
+        x = np.arange(15, dtype=np.float32).reshape(3, 5) * np.float32(scale)
+        expected, _ = session.run({"x": x})
+        outputs, _ = service.run(compiled.artifact, {"x": x})
+        np.testing.assert_allclose(outputs["y"], expected["y"], rtol=1e-5)
+    session.close()
 
 
 @needs_device

@@ -35,6 +35,7 @@ struct Driver {
   X(clEnqueueWriteBuffer)           \
   X(clEnqueueReadBuffer)            \
   X(clEnqueueCopyBuffer)            \
+  X(clEnqueueFillBuffer)            \
   X(clGetEventProfilingInfo)        \
   X(clReleaseEvent)                 \
   X(clFinish)

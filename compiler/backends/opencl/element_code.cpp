@@ -43,6 +43,12 @@ const char* valueType(v1::DataType type) {
   }
 }
 
+int64_t valueBytes(v1::DataType type) {
+  if (type == v1::DATA_TYPE_F64) return 8;
+  const int width = widthOf(type);
+  return isFloatingPoint(type) || width < 8 ? 4 : width / 8;
+}
+
 const char* unsignedValueType(v1::DataType type) {
   switch (widthOf(type)) {
     case 8:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,8 @@ namespace tessera::compiler::opencl {
 
 /// The type of a value: "float", "double", "char", "short", "int" or "long".
 const char* valueType(v1::DataType type);
+/// Bytes of a value.
+int64_t valueBytes(v1::DataType type);
 /// The unsigned type of the same width as an integer value; "uint" for a bool.
 const char* unsignedValueType(v1::DataType type);
 /// The type of the elements of a buffer: "float", "half", "ushort" for bf16, "uchar" for bool.

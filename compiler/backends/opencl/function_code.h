@@ -51,6 +51,11 @@ class Parameters {
 FunctionCode itemsFunction(const std::string& function, const simulator::SpatialNest& nest,
                            const simulator::CheckedKernel& kernel, const NestPlan& plan, const std::string& start);
 
+/// A function in which the work-items of a group share each point of the parallel loops: each combines a part of the
+/// point's values (reductionOf()), and a tree in local memory combines the parts. `start`: as above; it comes last.
+FunctionCode treeFunction(const std::string& function, const simulator::SpatialNest& nest,
+                          const simulator::CheckedKernel& kernel, const NestPlan& plan, const std::string& start);
+
 /// A function that multiplies matrices: a work-group copies a block of each factor to local memory, and each work-item
 /// adds the products of a block of results in registers. `from_zero`: the old content of the output counts as zero.
 /// `epilogue`: computed for each result, which is then not stored; null without one.

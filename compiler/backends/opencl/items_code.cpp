@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "compiler/backends/opencl/body_code.h"
 #include "compiler/backends/opencl/element_code.h"
 #include "compiler/backends/opencl/function_code.h"
+#include "compiler/backends/opencl/point_loops.h"
 
 namespace tessera::compiler::opencl {
 namespace {
@@ -22,14 +22,15 @@ class ItemsWriter {
   ItemsWriter(const SpatialNest& nest, const simulator::CheckedKernel& kernel, const NestPlan& plan, std::string start)
       : nest_(nest), kernel_(kernel), plan_(plan), start_(std::move(start)), parameters_(std::array{&nest}, kernel) {
     const std::vector<bool> parallel = simulator::parallelLoopsOf(nest);
-    for (size_t l = 0; l < nest.loops.size(); ++l) {
-      if (nest.loops[l].extent == 1) continue;
-      (parallel[l] ? shared_ : serial_).push_back(static_cast<int>(l));
-    }
+    for (size_t l = 0; l < nest.loops.size(); ++l)
+      if (!parallel[l] && nest.loops[l].extent > 1) serial_.push_back(static_cast<int>(l));
   }
 
   FunctionCode write(const std::string& function) {
-    declareLoops();
+    const PointLoops points = declarePointLoops(nest_, plan_, index(), -1, launch_);
+    text_ += points.statements;
+    if (!points.outside.empty())
+      absl::StrAppend(&text_, "  if (", absl::StrJoin(points.outside, " || "), ") return;\n");
     kept_ = keepsOutputs(nest_);
     std::string indent = "  ";
     declareKept();
@@ -52,66 +53,14 @@ class ItemsWriter {
     launch_.set_name(nest_.name);
     launch_.set_checks_indices(checks);
     parameters_.addTo(launch_);
-    const std::string attributes =
-        absl::StrCat("__attribute__((reqd_work_group_size(", absl::StrJoin(launch_.work_group(), ", "),
-                     launch_.work_group_size() == 1   ? ", 1, 1"
-                     : launch_.work_group_size() == 2 ? ", 1"
-                                                      : "",
-                     ")))");
-    code.source = absl::StrCat(parameters_.head(function, display(), attributes, checks), text_, "}\n");
+    code.source =
+        absl::StrCat(parameters_.head(function, nestTitle(nest_), groupAttribute(launch_), checks), text_, "}\n");
     code.launch = std::move(launch_);
     return code;
   }
 
  private:
   const char* index() const { return parameters_.wide() ? "long" : "int"; }
-
-  std::string display() const {
-    std::vector<std::string> loops;
-    for (const loopnest::Loop& loop : nest_.loops) loops.push_back(absl::StrCat(loop.name, " ", loop.extent));
-    return absl::StrCat(nest_.name, loops.empty() ? "" : ": ", absl::StrJoin(loops, ", "));
-  }
-
-  /// The two innermost parallel loops are dimensions of their own, the others share the third one.
-  void declareLoops() {
-    for (const loopnest::Loop& loop : nest_.loops)
-      if (loop.extent == 1) absl::StrAppend(&text_, "  const ", index(), " ", loop.name, " = 0;\n");
-    std::vector<std::string> outside;
-    // Loops that a group covers in part come first among the dimensions.
-    std::vector<int> order;
-    for (const bool grouped : {true, false})
-      for (auto l = shared_.rbegin(); l != shared_.rend(); ++l)
-        if ((plan_.group[static_cast<size_t>(*l)] > 1) == grouped) order.push_back(*l);
-    const size_t own = std::min<size_t>(2, order.size());
-    for (size_t d = 0; d < own; ++d) {
-      const auto l = static_cast<size_t>(order[d]);
-      const loopnest::Loop& loop = nest_.loops[l];
-      const int64_t group = plan_.group[l], count = (loop.extent + group - 1) / group * group;
-      launch_.add_work_items(count);
-      launch_.add_work_group(group);
-      absl::StrAppend(&text_, "  const ", index(), " ", loop.name, " = get_global_id(", d, ");\n");
-      if (count != loop.extent) outside.push_back(absl::StrCat(loop.name, " >= ", loop.extent));
-    }
-    if (order.size() > own) {
-      absl::StrAppend(&text_, "  ", index(), " rest = get_global_id(2);\n");
-      int64_t total = 1;
-      for (size_t d = own; d < order.size(); ++d) {
-        const loopnest::Loop& loop = nest_.loops[static_cast<size_t>(order[d])];
-        total *= loop.extent;
-        const bool last = d + 1 == order.size();
-        absl::StrAppend(&text_, "  const ", index(), " ", loop.name, " = rest",
-                        last ? "" : absl::StrCat(" % ", loop.extent), ";\n");
-        if (!last) absl::StrAppend(&text_, "  rest /= ", loop.extent, ";\n");
-      }
-      launch_.add_work_items(total);
-      launch_.add_work_group(1);
-    }
-    if (launch_.work_items_size() == 0) {
-      launch_.add_work_items(1);
-      launch_.add_work_group(1);
-    }
-    if (!outside.empty()) absl::StrAppend(&text_, "  if (", absl::StrJoin(outside, " || "), ") return;\n");
-  }
 
   std::string position(const SpatialAccess& access) const {
     return subscriptCode(access.position, nest_.loopNames(), parameters_.wide());
@@ -164,7 +113,7 @@ class ItemsWriter {
   const NestPlan& plan_;
   const std::string start_;
   const Parameters parameters_;
-  std::vector<int> shared_, serial_;  // loops
+  std::vector<int> serial_;  // loops
   bool kept_ = false;
   std::string text_;
   v1::OpenClKernel::Launch launch_;

@@ -44,8 +44,9 @@ absl::StatusOr<v1::OpenClKernel> writeKernel(const v1::SpatialKernel& kernel, co
       code = productFunction(function, nest, checked, *matrixFormOf(nest, checked), plan.tiles, starts,
                              epilogue ? &*epilogue : nullptr);
     } else {
-      code = itemsFunction(function, nest, checked, plan,
-                           starts ? fillCode(checked.nests[static_cast<size_t>(fills[n])]) : std::string());
+      const std::string start = starts ? fillCode(checked.nests[static_cast<size_t>(fills[n])]) : std::string();
+      code = plan.form == NestPlan::Form::kTree ? treeFunction(function, nest, checked, plan, start)
+                                                : itemsFunction(function, nest, checked, plan, start);
     }
     *written.mutable_source() += code.source;
     *written.add_launches() = std::move(code.launch);

@@ -5,9 +5,9 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/backends/opencl/buffer_bytes.h"
 #include "compiler/backends/opencl/prelude.h"
 #include "compiler/backends/opencl/resources.h"
+#include "compiler/backends/plan_session/buffer_bytes.h"
 #include "proto/support/status_macros.h"
 
 namespace tessera::compiler::opencl {
@@ -18,7 +18,7 @@ absl::StatusOr<std::vector<Memory>> memoryOf(const Context& context, const v1::O
                                              const std::vector<std::string>& arguments) {
   std::vector<Memory> memory;
   for (int b = 0; b < kernel.buffers_size(); ++b) {
-    const int64_t bytes = bytesOf(kernel.buffers(b));
+    const int64_t bytes = bufferBytes(kernel.buffers(b));
     const auto position = static_cast<size_t>(b);
     const std::string content =
         position < arguments.size() ? arguments[position] : std::string(static_cast<size_t>(bytes), '\xff');
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<std::string>> runKernel(const v1::OpenClKernel& kerne
   if (fault != 0) return absl::OutOfRangeError("a kernel reads at an index outside of its buffer");
   std::vector<std::string> results;
   for (int r = kernel.operands() - kernel.results(); r < kernel.operands(); ++r) {
-    std::string& result = results.emplace_back(static_cast<size_t>(bytesOf(kernel.buffers(r))), '\0');
+    std::string& result = results.emplace_back(static_cast<size_t>(bufferBytes(kernel.buffers(r))), '\0');
     TESSERA_RETURN_IF_ERROR(read(memory[static_cast<size_t>(r)], result.data(), result.size()));
   }
   return results;

@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/backends/opencl/device_limits.h"
+#include "compiler/backends/opencl/reduction.h"
 #include "compiler/backends/spatial/scalar_operations.h"
 #include "compiler/backends/spatial/tile_tree.h"
 #include "compiler/schedule/chip_words.h"
@@ -17,8 +19,6 @@ namespace {
 using simulator::CheckedKernel;
 using simulator::SpatialNest;
 
-/// Work-items of a work-group that run together on every device without waste.
-constexpr int64_t kGroupItems = 64;
 /// Results of a work-item along the rows of a product: with one vector of columns they stay in registers.
 constexpr int64_t kItemRows = 8;
 /// Blocks of a product: work-items along each side, and products in local memory.
@@ -29,21 +29,6 @@ constexpr int64_t kWidestVector = 16;
 constexpr int64_t kMinSide = 4, kMinSummed = 4;
 
 int64_t ceilDivided(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
-/// The largest power of two that is at most `value`.
-int64_t powerWithin(int64_t value) {
-  int64_t power = 1;
-  while (power * 2 <= value) power *= 2;
-  return power;
-}
-
-int64_t maxItems(const v1::Target& target) {
-  return target.units_size() > 0 && target.units(0).threads() > 0 ? target.units(0).threads() : kGroupItems;
-}
-
-int64_t localBytes(const v1::Target& target) {
-  return target.memory_size() > 1 ? target.memory(0).capacity_bytes() : 0;
-}
 
 int64_t extentOf(const SpatialNest& nest, int loop) { return nest.loops[static_cast<size_t>(loop)].extent; }
 
@@ -96,7 +81,9 @@ bool fits(const ProductTiles& tiles, const v1::Target& target) {
 /// The fill whose constant a nest with this plan starts from; -1 without one. Sums of products start from zero.
 int fillBefore(const CheckedKernel& kernel, const NestPlan& plan, size_t nest) {
   if (plan.form == NestPlan::Form::kProduct) return simulator::fillsOf(kernel)[nest];
-  return plan.form == NestPlan::Form::kItems && keepsOutputs(kernel.nests[nest]) ? initialFillsOf(kernel)[nest] : -1;
+  const bool starts =
+      plan.form == NestPlan::Form::kTree || (plan.form == NestPlan::Form::kItems && keepsOutputs(kernel.nests[nest]));
+  return starts ? initialFillsOf(kernel)[nest] : -1;
 }
 
 std::string outerLevel(const v1::Target& target) {
@@ -244,7 +231,10 @@ std::vector<NestPlan> planKernel(const CheckedKernel& kernel, int operands, cons
                       pointsOf(nest, form->summed) >= kMinSummed;
     NestPlan plan;
     if (pays) plan = {.form = NestPlan::Form::kProduct, .tiles = tilesFor(nest, *form, target)};
-    if (!pays || !fits(plan.tiles, target)) plan = itemsPlan(nest, target);
+    if (!pays || !fits(plan.tiles, target)) {
+      const std::optional<NestPlan> tree = scalar ? std::nullopt : treePlan(nest, target);
+      plan = tree ? *tree : itemsPlan(nest, target);
+    }
     plans.push_back(std::move(plan));
   }
   for (size_t n = 0; n < plans.size(); ++n) {
@@ -281,10 +271,16 @@ v1::Tile treeOf(const NestPlan& plan, const SpatialNest& nest, int number, const
     leaf.mutable_kernel()->set_lanes(static_cast<int32_t>(plan.tiles.item_columns));
     return tree;
   }
-  leaf.mutable_kernel()->set_variant(std::string(kItemsVariant));
+  const bool shares = plan.form == NestPlan::Form::kTree;
+  leaf.mutable_kernel()->set_variant(std::string(shares ? kTreeVariant : kItemsVariant));
   const std::vector<bool> parallel = simulator::parallelLoopsOf(nest);
   for (size_t l = 0; l < nest.loops.size(); ++l)
     if (parallel[l] && nest.loops[l].extent > 1) addLoop(tree, nest.loops[l].name, plan.group[l], "group");
+  if (shares) {
+    addLoop(tree, std::string(kReducedDimension), plan.tree_items, "");
+    leaf.set_level(innerLevel(target));
+    addLoop(leaf, std::string(kReducedDimension), 1, "item");
+  }
   return tree;
 }
 
@@ -304,10 +300,14 @@ absl::StatusOr<std::vector<NestPlan>> plansOf(const v1::Schedule& schedule, cons
       plan.form = NestPlan::Form::kInitial;
     } else if (variant == kEpilogueVariant) {
       plan.form = NestPlan::Form::kEpilogue;
-    } else if (tree.children_size() != 1 || (variant != kItemsVariant && variant != kProductVariant)) {
-      return fault(n, "no tile of an OpenCL device", variant, "work-items, outer-product, epilogue or initial");
+    } else if (tree.children_size() != 1 ||
+               (variant != kItemsVariant && variant != kTreeVariant && variant != kProductVariant)) {
+      return fault(n, "no tile of an OpenCL device", variant,
+                   "work-items, reduction-tree, outer-product, epilogue or initial");
     } else if (variant == kProductVariant) {
       TESSERA_ASSIGN_OR_RETURN(plan, productPlanOf(tree, nest, n, kernel, target));
+    } else if (variant == kTreeVariant) {
+      TESSERA_ASSIGN_OR_RETURN(plan, treePlanOf(tree, nest, n, target));
     } else {
       TESSERA_ASSIGN_OR_RETURN(plan, itemsPlanOf(tree, nest, n, target));
     }

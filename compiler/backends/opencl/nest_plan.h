@@ -19,6 +19,9 @@ namespace tessera::compiler::opencl {
 /// Variants of leaves (v1::Kernel.variant): one point for each work-item, with reductions in order; a product through
 /// local memory, with a block of results for each work-item.
 inline constexpr std::string_view kItemsVariant = "work-items", kProductVariant = "outer-product";
+/// Reductions that the work-items of a group share, each with a part of the values: the loops over these count as one
+/// dimension.
+inline constexpr std::string_view kTreeVariant = "reduction-tree", kReducedDimension = "k";
 /// A nest without a function: the product before it applies its body to each result.
 inline constexpr std::string_view kEpilogueVariant = "epilogue";
 
@@ -77,13 +80,14 @@ struct ProductTiles {
 struct NestPlan {
   /// kInitial: a fill without a function; the next nest on the buffer starts from its constant. kEpilogue: likewise
   /// without one; the product before it computes it.
-  enum class Form : uint8_t { kItems, kProduct, kInitial, kEpilogue };
+  enum class Form : uint8_t { kItems, kTree, kProduct, kInitial, kEpilogue };
   Form form = Form::kItems;
-  std::vector<int64_t> group = {};  ///< kItems: points of a work-group along each loop
+  std::vector<int64_t> group = {};  ///< kItems, kTree: points of a work-group along each loop
+  int64_t tree_items = 0;           ///< kTree: work-items for each point, a power of two
   ProductTiles tiles = {};          ///< kProduct
 };
 
-/// The plan of each nest. `scalar`: no products through local memory.
+/// The plan of each nest. `scalar`: no products and no reductions through local memory.
 std::vector<NestPlan> planKernel(const simulator::CheckedKernel& kernel, int operands, const v1::Target& target,
                                  bool scalar);
 

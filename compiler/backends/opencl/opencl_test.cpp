@@ -9,6 +9,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/backends/opencl/driver.h"
 #include "compiler/backends/opencl/kernel_code.h"
 #include "compiler/backends/opencl/kernel_run.h"
@@ -285,6 +286,147 @@ TEST(OpenCl, ProductsGoThroughLocalMemory) {
   }
 }
 
+/// Writing a changed schedule: the message if it is refused, "" otherwise.
+std::string refusal(const v1::SpatialKernel& kernel) {
+  return std::string(writeKernel(kernel, device()).status().message());
+}
+
+/// A nest "out = operation(out, in)" over the loops of the input, of which those named "r..." are summed. `wide`: the
+/// type in which it is computed.
+struct ReductionCase {
+  const char* operation = "";
+  v1::DataType type = kF32, wide = kF32;
+  std::vector<std::pair<std::string, int64_t>> loops = {};  ///< of the input, row-major
+  double start = 0;        ///< of the fill; NaN: another nest writes what the reduction starts from
+  const char* group = "";  ///< of the launch
+};
+
+v1::SpatialKernel reductionKernel(const ReductionCase& c) {
+  v1::SpatialKernel kernel;
+  std::vector<int64_t> shape, kept;
+  std::vector<std::string> all, parallel;
+  for (const auto& [loop, extent] : c.loops) {
+    shape.push_back(extent);
+    all.push_back(loop);
+    if (loop.starts_with("r")) continue;
+    kept.push_back(extent);
+    parallel.push_back(loop);
+  }
+  const bool filled = !std::isnan(c.start);
+  const int in = addBuffer(kernel, c.type, shape);
+  const int initial = filled ? -1 : addBuffer(kernel, c.type, kept);
+  const int out = addBuffer(kernel, c.type, kept);
+  if (filled) {
+    addFill(kernel, out, c.start);
+  } else {
+    std::vector<std::pair<std::string, int64_t>> loops;
+    for (const auto& loop : c.loops)
+      if (!loop.first.starts_with("r")) loops.push_back(loop);
+    NestMaker copy(kernel, "copy", loops);
+    copy.access(out, parallel);
+    copy.yield({copy.access(initial, parallel)});
+  }
+  NestMaker nest(kernel, "reduce", c.loops);
+  int old = nest.access(out, parallel);
+  int value = nest.access(in, all);
+  if (c.wide != c.type) {
+    old = nest.operation("extf", c.wide, {old});
+    value = nest.operation("extf", c.wide, {value});
+  }
+  int combined = nest.operation(c.operation, c.wide, {value, old});
+  if (c.wide != c.type) combined = nest.operation("truncf", c.type, {combined});
+  nest.yield({combined});
+  return kernel;
+}
+
+TEST(OpenCl, AWorkGroupSharesAReduction) {
+  TESSERA_NEEDS_DEVICE();
+  const double none = NAN;
+  for (const ReductionCase& c : std::vector<ReductionCase>{
+           {"addf", kF32, kF32, {{"i", 5}, {"r", 1003}}, 0, "64 1"},
+           {"addf", kF32, kF32, {{"r", 131}, {"i", 77}}, 3, "16 4"},
+           {"addf", kF32, kF32, {{"r", 4099}}, none, "64"},
+           {"addf", kF16, kF32, {{"i", 3}, {"r0", 9}, {"j", 2}, {"r1", 41}}, 0, "64 1 1"},
+           {"mulf", kF64, kF64, {{"i", 7}, {"r", 65}}, 1, "16 4"},
+           {"addf", kBF16, kBF16, {{"i", 2}, {"r", 97}}, 0, "16 2"},
+           {"maximumf", kF32, kF32, {{"a", 3}, {"b", 2}, {"r0", 7}, {"c", 5}, {"r1", 7}}, -INFINITY, "8 4 1"},
+           {"minimumf", kF16, kF16, {{"i", 4}, {"r", 640}}, none, "64 1"},
+           {"addi", kI32, kI32, {{"i", 9}, {"r", 257}}, 0, "64 1"},
+           {"maxsi", kI64, kI64, {{"i", 3}, {"r", 300}}, -0x1p53, "64 1"},
+           {"minsi", kI8, kI8, {{"r", 50}, {"i", 33}}, 127, "16 4"},
+           {"maxui", kU8, kU8, {{"i", 3}, {"r", 300}}, none, "64 1"},
+           {"ori", kBool, kBool, {{"i", 3}, {"r", 300}}, 0, "64 1"},
+           {"andi", kI16, kI16, {{"i", 3}, {"r", 34}}, -1, "8 2"}}) {
+    const std::string what = absl::StrCat(c.operation, " of ", std::string(elementText(c.type)));
+    const v1::SpatialKernel made = reductionKernel(c);
+    const Compared compared = compare(made, 1);
+    ASSERT_EQ(compared.device.size(), 1U) << what;
+    EXPECT_THAT(compared.written.source(), HasSubstr("__local")) << what;
+    EXPECT_EQ(compared.written.launches_size(), std::isnan(c.start) ? 2 : 1) << what;
+    EXPECT_EQ(absl::StrJoin(compared.written.launches().rbegin()->work_group(), " "), c.group) << what;
+    // A tree rounds sums of narrow types less often than the evaluator.
+    const bool rounds = std::string_view(c.operation) == "addf" || std::string_view(c.operation) == "mulf";
+    const double tolerance = !rounds           ? 0
+                             : c.type == kBF16 ? 0.2
+                             : c.type == kF16  ? 0.02
+                             : c.type == kF64  ? 1e-13
+                                               : 2e-5;
+    expectSame(compared.device[0], compared.simulated[0], tolerance, what);
+    EXPECT_THAT(writeKernel(scheduled(made, 1, true), device())->source(), Not(HasSubstr("__local"))) << what;
+  }
+}
+
+TEST(OpenCl, ASharedReductionKeepsNaNsInfinitiesAndSignsOfZeros) {
+  TESSERA_NEEDS_DEVICE();
+  for (const char* operation : {"addf", "maximumf", "minimumf"}) {
+    Numbers values(400, -0.0);
+    values[77] = NAN;
+    values[105] = INFINITY;
+    values[199] = 1;
+    values[287] = 0.0;
+    const v1::SpatialKernel filled = reductionKernel({operation, kF32, kF32, {{"i", 4}, {"r", 100}}, -0.0});
+    const Compared started = compare(filled, 1, {{0, values}});
+    ASSERT_EQ(started.device.size(), 1U);
+    expectSame(started.device[0], started.simulated[0], 0, operation);
+  }
+}
+
+TEST(OpenClSchedule, OnlyReductionsInAnyOrderAreShared) {
+  const ReductionCase sum{"addf", kF32, kF32, {{"i", 5}, {"r", 1000}}};
+  const auto variant = [](const v1::SpatialKernel& kernel) {
+    const v1::Schedule schedule = scheduled(kernel, 1).schedule();
+    return schedule.phases(schedule.phases_size() - 1).children(0).kernel().variant();
+  };
+  EXPECT_EQ(variant(reductionKernel(sum)), "reduction-tree");
+  ReductionCase other = sum;
+  other.operation = "subf";
+  EXPECT_EQ(variant(reductionKernel(other)), "work-items");
+  other = sum;
+  other.loops[1].second = 8;
+  EXPECT_EQ(variant(reductionKernel(other)), "work-items") << "too few values";
+  other = sum;
+  other.loops = {{"i", 600}, {"r", 100}};
+  EXPECT_EQ(variant(reductionKernel(other)), "work-items") << "too few values for results that keep the device busy";
+  other.loops = {{"r", 40}, {"i", 20000}};
+  EXPECT_EQ(variant(reductionKernel(other)), "work-items") << "the results fill the device";
+  v1::SpatialKernel twice = reductionKernel(sum);  // the old value has another use
+  twice.mutable_nests(1)->mutable_body(0)->set_operands(0, 0);
+  EXPECT_EQ(variant(twice), "work-items");
+
+  const v1::SpatialKernel kernel = scheduled(reductionKernel(sum), 1);
+  v1::SpatialKernel changed = kernel;
+  changed.mutable_schedule()->mutable_phases(1)->mutable_loops(1)->set_step(16);
+  EXPECT_THAT(writeKernel(changed, device())->source(), HasSubstr("parts[1][16]"));
+  changed.mutable_schedule()->mutable_phases(1)->mutable_loops(1)->set_step(24);
+  EXPECT_THAT(refusal(changed), HasSubstr("k/24"));
+  changed.mutable_schedule()->mutable_phases(1)->mutable_loops(1)->set_step(256);
+  changed.mutable_schedule()->mutable_phases(1)->mutable_loops(0)->set_step(2);
+  EXPECT_THAT(refusal(changed), HasSubstr("512 work-items"));
+  changed = scheduled(reductionKernel({"subf", kF32, kF32, {{"i", 5}, {"r", 1000}}}), 1);
+  *changed.mutable_schedule()->mutable_phases(1) = kernel.schedule().phases(1);
+  EXPECT_THAT(refusal(changed), HasSubstr("combines no values in any order"));
+}
+
 /// A product with a bias for each column and a residual, transposed: out[n, m] = max(0, sum + bias[n]) + other[m, n].
 v1::SpatialKernel epilogueKernel() {
   constexpr int64_t kRows = 21, kColumns = 35, kSummed = 19;
@@ -367,11 +509,6 @@ TEST(OpenCl, AProgramThatDoesNotCompileNamesTheDeviceAndTheLine) {
   const absl::Status status = runKernel(*written, {std::string(100, 0), std::string(100, 0)}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("does not compile"));
-}
-
-/// Writing a changed schedule: the message if it is refused, "" otherwise.
-std::string refusal(const v1::SpatialKernel& kernel) {
-  return std::string(writeKernel(kernel, device()).status().message());
 }
 
 TEST(OpenClSchedule, TreesDecideAndWrongOnesAreRefusedByPath) {

@@ -8,60 +8,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/backends/opencl/artifact.h"
+#include "compiler/backends/opencl/device_memory.h"
 #include "compiler/backends/opencl/driver.h"
 #include "compiler/backends/opencl/resources.h"
-#include "compiler/backends/spatial/plan_tables.h"
-#include "compiler/runtime/artifact_reader.h"
-#include "tessera/v1/artifact.pb.h"
+#include "compiler/backends/plan_session/plan_session.h"
 #include "tessera/v1/opencl.pb.h"
-#include "tessera/v1/plan.pb.h"
 
-/// Artifacts for OpenCL devices (family OPENCL): loaded and run on a device of this machine.
 namespace tessera::compiler::opencl {
-
-/// An opened artifact. Immutable; sessions share it.
-class OpenClArtifact {
- public:
-  /// Whether the file is an artifact for an OpenCL device.
-  static bool isOne(const ArtifactFile& file) { return file.find(kLaunchesEntry) != nullptr; }
-
-  /// Reads and checks everything except the weights' content, which `verify_weights` adds. Needs no device. Fails with
-  /// INVALID_ARGUMENT naming the entry or the kernel at fault.
-  static absl::StatusOr<std::unique_ptr<OpenClArtifact>> open(ArtifactFile file, bool verify_weights = false);
-
-  const v1::Manifest& manifest() const { return manifest_; }
-  const v1::Plan& plan() const { return plan_; }
-  /// The first variant is the plan itself.
-  const v1::Plan& variant(size_t index) const {
-    return index == 0 ? plan_ : plan_.variants(static_cast<int>(index) - 1);
-  }
-  size_t variants() const { return static_cast<size_t>(plan_.variants_size()) + 1; }
-  const tessera_module& module() const { return tables_->module(); }
-  const v1::OpenClProgram& program() const { return program_; }
-  std::string_view source() const { return source_; }
-  std::span<const uint8_t> weights() const { return weights_; }
-
- private:
-  OpenClArtifact() = default;
-  absl::Status read(bool verify_weights);
-  absl::Status checkSteps() const;
-
-  ArtifactFile file_;
-  v1::Manifest manifest_;
-  v1::Plan plan_;
-  v1::OpenClProgram program_;
-  std::string_view source_;
-  std::span<const uint8_t> weights_;
-  std::unique_ptr<simulator::PlanTables> tables_;
-};
 
 /// Runs one variant of an artifact on the first device (firstDevice()). Memory is allocated, weights are copied and the
 /// program is built once, when the session is created. One call at a time.
-class OpenClSession {
+class OpenClSession final : public PlanSession {
  public:
   /// `artifact` must outlive the session. Errors: UNAVAILABLE without library, platform or device; FAILED_PRECONDITION
-  /// naming the kernel that the device cannot run, with the build log, or the loop of a plan, which needs values of the
-  /// device on the host; RESOURCE_EXHAUSTED for memory that the device does not have.
+  /// naming the kernel that the device cannot run, with the build log; RESOURCE_EXHAUSTED for memory that the device
+  /// does not have.
   static absl::StatusOr<std::unique_ptr<OpenClSession>> create(const OpenClArtifact& artifact, size_t variant);
 
   /// Runs the program. Inputs and outputs are dense tensors in the order and with the sizes of the variant's. An input
@@ -69,58 +31,53 @@ class OpenClSession {
   /// for an index outside of its tensor, and for a run that takes a branch that does not work (Plan.run_faults).
   absl::Status run(std::span<const std::string_view> inputs, std::vector<std::string>& outputs);
 
-  /// The shapes of the outputs of the latest run, some of whose extents the run determines.
-  const std::vector<v1::TensorSpec>& outputSpecs() const { return output_specs_; }
   const Device& device() const { return context_.device(); }
-  /// Time of each step of the latest run on the device, in milliseconds.
+  /// Time of each step of the latest run on the device, in all iterations of its loops, in milliseconds.
   const std::vector<double>& stepTimes() const { return step_ms_; }
 
  private:
-  /// A part of a memory object.
-  struct Place {
-    cl_mem memory = nullptr;
-    int64_t offset = 0, bytes = 0;
-    bool overlaps(const Place& other) const {
-      return memory == other.memory && offset < other.offset + other.bytes && other.offset < offset + bytes;
-    }
-  };
   struct Launch {
-    size_t step = 0;
     Kernel kernel;
     const v1::OpenClKernel::Launch* code = nullptr;
   };
   /// A result that was computed apart from the argument whose memory it takes.
   struct Copy {
-    size_t after = 0;  ///< number of launches before it
-    Place from, to;
+    DevicePlace from, to;
+    size_t bytes = 0;
+  };
+  /// The code of a step. Copies and the parameters of the kernels are those of the step's current operands.
+  struct StepCode {
+    std::vector<Launch> launches;
+    std::vector<Copy> copies;
+  };
+  struct TimedLaunch {
+    size_t step = 0;
+    Event event;
   };
 
-  OpenClSession(const OpenClArtifact& artifact, size_t variant);
+  OpenClSession(const OpenClArtifact& artifact, size_t variant, std::unique_ptr<DeviceMemory> memory);
   absl::Status load();
   absl::Status allocate();
   absl::Status addStep(size_t index);
-  absl::Status addLaunch(size_t step, const v1::OpenClKernel::Launch& code, const std::vector<Place>& buffers);
-  absl::StatusOr<std::vector<std::string_view>> checkedInputs(std::span<const std::string_view> inputs) const;
-  absl::Status enqueue(size_t number);
-  absl::Status finish(std::vector<std::string>& outputs);
-  absl::Status checkFaults();
-  absl::Status cropOutputs(std::vector<std::string>& outputs);
-  absl::StatusOr<int64_t> numberIn(int32_t buffer);
+  absl::Status bindStep(size_t index);
+  absl::Status setParameters(const Launch& launch, size_t step, std::span<const DevicePlace> buffers);
+  absl::Status runStep(size_t index) override;
+  absl::Status memoryStatus() const override { return memory_->status(); }
+  absl::Status enqueue(const Launch& launch, size_t step);
+  /// Waits for the queue and adds the times of its launches.
+  absl::Status wait(const char* what);
+  absl::Status readOutputs(std::vector<std::string>& outputs);
 
   const OpenClArtifact& artifact_;
-  const v1::Plan& plan_;                 // the variant
-  const tessera_module_variant& table_;  // likewise
-  Context context_;
+  std::unique_ptr<DeviceMemory> memory_;  // outlives the objects of its context
+  const Context& context_;
   Program program_;
   Memory weights_, arena_, workspace_, faults_;
   std::vector<Memory> inputs_, outputs_;
-  std::vector<Place> places_;  // per buffer of the plan
-  std::vector<Launch> launches_;
-  std::vector<Copy> copies_;
-  std::vector<Event> events_;  // per launch
+  std::vector<StepCode> steps_;
+  std::vector<TimedLaunch> timed_;
   std::vector<int32_t> no_faults_;
   std::vector<double> step_ms_;
-  std::vector<v1::TensorSpec> output_specs_;
 };
 
 }  // namespace tessera::compiler::opencl

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/backends/plan_session/plan_artifact.h"
+#include "compiler/backends/plan_session/plan_session.h"
 #include "compiler/backends/spatial/kernel.h"
 #include "compiler/backends/spatial/plan_cost.h"
-#include "compiler/backends/spatial/plan_tables.h"
 #include "compiler/runtime/artifact_reader.h"
-#include "compiler/runtime/loop_control.h"
 #include "tessera/v1/artifact.pb.h"
 #include "tessera/v1/plan.pb.h"
 
@@ -20,7 +20,7 @@
 namespace tessera::compiler::simulator {
 
 /// An opened artifact. Immutable; sessions share it.
-class SimulatedArtifact {
+class SimulatedArtifact final : public PlanArtifact {
  public:
   /// Whether the file is an artifact for a described chip.
   static bool isOne(const ArtifactFile& file) { return file.find(kKernelsEntry) != nullptr; }
@@ -29,32 +29,16 @@ class SimulatedArtifact {
   /// holds no native code. Fails with INVALID_ARGUMENT naming the entry, or the kernel and its nest, at fault.
   static absl::StatusOr<std::unique_ptr<SimulatedArtifact>> open(ArtifactFile file, bool verify_weights = false);
 
-  const v1::Manifest& manifest() const { return manifest_; }
-  const v1::Plan& plan() const { return plan_; }
-  /// The first variant is the plan itself.
-  const v1::Plan& variant(size_t index) const {
-    return index == 0 ? plan_ : plan_.variants(static_cast<int>(index) - 1);
-  }
-  size_t variants() const { return static_cast<size_t>(plan_.variants_size()) + 1; }
-  const tessera_module& module() const { return tables_->module(); }
   const v1::SpatialProgram& program() const { return program_; }
-  std::span<const uint8_t> weights() const { return weights_; }
 
  private:
-  SimulatedArtifact() = default;
-  absl::Status read(bool verify_weights);
-  absl::Status checkSteps() const;
+  using PlanArtifact::PlanArtifact;
 
-  ArtifactFile file_;
-  v1::Manifest manifest_;
-  v1::Plan plan_;
   v1::SpatialProgram program_;
-  std::span<const uint8_t> weights_;
-  std::unique_ptr<PlanTables> tables_;
 };
 
 /// Runs one variant of an artifact. One call at a time.
-class SimulatedSession {
+class SimulatedSession final : public PlanSession {
  public:
   /// `artifact` must outlive the session. Fails with INVALID_ARGUMENT naming the kernel at fault, and with
   /// RESOURCE_EXHAUSTED for intermediates that do not fit this machine's memory.
@@ -66,9 +50,6 @@ class SimulatedSession {
   /// does not work (Plan.run_faults).
   absl::Status run(std::span<const std::string_view> inputs, std::vector<std::string>& outputs);
 
-  /// The shapes of the outputs of the latest run, some of whose extents the run determines.
-  const std::vector<v1::TensorSpec>& outputSpecs() const { return output_specs_; }
-
   /// Time, energy and traffic of the latest run; before any run, of a run whose loops take all their iterations (an
   /// unbounded loop counts once). Fails with RESOURCE_EXHAUSTED for programs that are too long to be timed.
   absl::StatusOr<v1::SimulatedRun> cost();
@@ -79,28 +60,15 @@ class SimulatedSession {
  private:
   SimulatedSession(const SimulatedArtifact& artifact, size_t variant);
   absl::Status load();
-  absl::Status bind(std::span<const std::string_view> inputs, std::vector<std::string>& outputs);
-  absl::Status runStep(size_t index);
-  absl::Status checkFaults() const;
-  void cropOutputs(std::vector<std::string>& outputs);
+  absl::Status runStep(size_t index) override;
   /// Per step, in order; each finds in the chip's shared cache what the earlier ones left.
   absl::StatusOr<std::vector<KernelCost>> costs();
-  uint8_t* addressOf(int32_t buffer) const { return addresses_[static_cast<size_t>(buffer)]; }
 
   const SimulatedArtifact& artifact_;
-  const v1::Plan& plan_;                                  // the variant
-  const tessera_module_variant& table_;                   // likewise
   std::map<int, std::unique_ptr<LoadedKernel>> kernels_;  // by workload
   std::vector<uint64_t> arena_;                           // 8-byte aligned
   std::vector<std::vector<uint64_t>> inputs_, outputs_;   // aligned copies of the caller's tensors
-  std::vector<uint8_t*> addresses_;                       // per buffer; null for LOOP buffers
-  std::vector<void*> operands_;                           // of all steps, one after another
-  std::vector<size_t> first_operand_;                     // per step
   std::vector<uint64_t> private_results_;                 // of one step
-  LoopControl loops_;
-  /// per step: executions in the latest run; before any run, if all loops take all their iterations
-  std::vector<int64_t> runs_;
-  std::vector<v1::TensorSpec> output_specs_;
 };
 
 }  // namespace tessera::compiler::simulator

@@ -6,99 +6,19 @@
 #include <cstring>
 #include <functional>
 
-#include "compiler/backends/spatial/testing/stored_zip.h"
+#include "compiler/backends/plan_session/testing/loop_plan.h"
+#include "compiler/backends/plan_session/testing/stored_zip.h"
 #include "compiler/target/target.h"
 
 namespace tessera::compiler::simulator {
 namespace {
 
-/// y = weight * x + x elementwise, over `count` floats: buffers x, weight, y.
-v1::SpatialKernel scaleAndAdd(int64_t count) {
-  v1::SpatialKernel kernel;
-  kernel.set_symbol("scale");
-  for (int i = 0; i < 3; ++i) {
-    v1::SpatialKernel::Buffer& buffer = *kernel.add_buffers();
-    buffer.set_dtype(v1::DATA_TYPE_F32);
-    buffer.add_shape(count);
-  }
-  kernel.set_operands(3);
-  kernel.set_results(1);
-  v1::SpatialKernel::Nest& nest = *kernel.add_nests();
-  nest.set_name("mul + add");
-  nest.add_loops()->set_name("i");
-  nest.mutable_loops(0)->set_extent(count);
-  nest.set_outputs(1);
-  for (const int buffer : {2, 0, 1}) {
-    v1::SpatialKernel::Access& access = *nest.add_accesses();
-    access.set_buffer(buffer);
-    access.add_subscripts("i");
-    access.add_strides(1);
-  }
-  const auto operation = [&](const char* name, int left, int right) {
-    v1::SpatialKernel::Operation& added = *nest.add_body();
-    added.set_name(name);
-    added.add_operands(left);
-    added.add_operands(right);
-    added.set_dtype(v1::DATA_TYPE_F32);
-  };
-  operation("mulf", 1, 2);
-  operation("addf", 3, 1);
-  nest.add_yields(4);
-  return kernel;
-}
-
-void tensor(v1::TensorSpec& spec, const char* name, int64_t count) {
-  spec.set_name(name);
-  spec.set_dtype(v1::DATA_TYPE_F32);
-  spec.add_shape(count);
-}
-
-int addBuffer(v1::Plan& plan, v1::Buffer::Kind kind, int index, int64_t offset, int64_t bytes) {
-  v1::Buffer& buffer = *plan.add_buffers();
-  buffer.set_kind(kind);
-  buffer.set_index(index);
-  buffer.set_offset(offset);
-  buffer.set_size_bytes(bytes);
-  return plan.buffers_size() - 1;
-}
-
-constexpr int64_t kCount = 5;
-constexpr int64_t kBytes = kCount * 4;
-
-/// `trips` iterations of x = weight * x + x, from the input x to the output y.
-v1::Plan loopPlan(int64_t trips) {
-  v1::Plan plan;
-  *plan.mutable_target() = *findBuiltinTarget("ascend-910-like");
-  tensor(*plan.add_inputs(), "x", kCount);
-  tensor(*plan.add_outputs(), "y", kCount);
-  plan.set_weights_bytes(64);
-  plan.set_arena_bytes(64);
-  plan.add_workloads()->set_symbol("scale");
-  const int x = addBuffer(plan, v1::Buffer::INPUT, 0, 0, kBytes);
-  const int y = addBuffer(plan, v1::Buffer::OUTPUT, 0, 0, kBytes);
-  const int weight = addBuffer(plan, v1::Buffer::WEIGHT, 0, 0, kBytes);
-  const int spare = addBuffer(plan, v1::Buffer::ARENA, 0, 0, kBytes);
-  const int before = addBuffer(plan, v1::Buffer::LOOP, 0, 0, kBytes);
-  const int after = addBuffer(plan, v1::Buffer::LOOP, 0, 0, kBytes);
-  v1::Step& step = *plan.add_steps();
-  step.set_name("node");
-  for (const int operand : {before, weight, after}) step.add_operands(operand);
-  v1::StepLoop& loop = *plan.add_loops();
-  loop.set_first_step(0);
-  loop.set_last_step(1);
-  loop.set_max_iterations(trips);
-  v1::StepLoop::Carried& carried = *loop.add_carried();
-  carried.set_initial(x);
-  carried.set_before(before);
-  carried.set_after(after);
-  carried.set_result(y);
-  carried.set_spare(spare);
-  return plan;
-}
+constexpr int64_t kCount = kLoopPlanCount, kBytes = kLoopPlanBytes;
 
 class SessionTest : public testing::Test {
  public:
   SessionTest() : plan(loopPlan(3)) {
+    *plan.mutable_target() = *findBuiltinTarget("ascend-910-like");
     kernel = scaleAndAdd(kCount);
     const std::array<float, kCount> values = {0, 1, 2, -1, 0.5F};
     weights.assign(64, '\0');
@@ -170,7 +90,7 @@ TEST_F(SessionTest, NamesWrongInputs) {
 
 TEST_F(SessionTest, TakesDefaults) {
   v1::TensorValue& value = *plan.add_default_inputs();
-  tensor(*value.mutable_spec(), "x", kCount);
+  setTensor(*value.mutable_spec(), "x", kCount);
   const std::array<float, kCount> x = {1, 1, 1, 1, 1};
   value.set_data(std::string(reinterpret_cast<const char*>(x.data()), kBytes));
   const auto artifact = open();

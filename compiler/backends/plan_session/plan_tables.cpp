@@ -1,4 +1,4 @@
-#include "compiler/backends/spatial/plan_tables.h"
+#include "compiler/backends/plan_session/plan_tables.h"
 
 #include <array>
 #include <cstdint>
@@ -9,10 +9,10 @@
 #include "proto/messages/element_size.h"
 #include "proto/support/status_macros.h"
 
-namespace tessera::compiler::simulator {
+namespace tessera::compiler {
 namespace {
 
-/// Never called: the session runs kernels on the simulator.
+/// Never called: the session runs the steps.
 void noCode(void* const* /*operands*/, int64_t /*lo*/, int64_t /*hi*/, void* /*workspace*/, void* /*scratch*/) {}
 
 constexpr tessera_module_phase kPhase = {.fn = noCode, .grid = 1};
@@ -45,7 +45,7 @@ absl::Status checkPlan(const v1::Plan& plan, const v1::Plan& variant) {
   if (variant.inputs_size() != plan.inputs_size() || variant.outputs_size() != plan.outputs_size())
     return damaged("its variants have different numbers of inputs or outputs");
   if (variant.has_preparation() || variant.arena_size() > 0)
-    return damaged("programs of described chips have static shapes and stored weights only");
+    return damaged("programs that run from a plan have static shapes and stored weights only");
   for (const v1::DimensionBinding& dimension : variant.dimensions())
     if (dimension.size() < 0) return damaged(absl::StrCat("dimension ", dimension.name(), " is a range"));
   for (int s = 0; s < variant.steps_size(); ++s) {
@@ -182,4 +182,4 @@ absl::StatusOr<std::unique_ptr<PlanTables>> PlanTables::make(const v1::Plan& pla
   return tables;
 }
 
-}  // namespace tessera::compiler::simulator
+}  // namespace tessera::compiler

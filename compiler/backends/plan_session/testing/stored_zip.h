@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::compiler::simulator {
+namespace tessera::compiler {
 
 /// A zip with stored entries, as artifacts are, in memory.
 inline std::vector<uint8_t> storedZip(const std::vector<std::pair<std::string, std::string>>& entries) {
@@ -58,4 +58,4 @@ inline std::vector<uint8_t> storedZip(const std::vector<std::pair<std::string, s
   return zip;
 }
 
-}  // namespace tessera::compiler::simulator
+}  // namespace tessera::compiler

@@ -8,10 +8,10 @@
 #include "compiler/runtime/module_abi.h"
 #include "tessera/v1/plan.pb.h"
 
-namespace tessera::compiler::simulator {
+namespace tessera::compiler {
 
-/// The tables of the runtime (compiler/runtime/module_abi.h) for a plan whose steps are simulated: each step is one
-/// phase without code. With them the simulator selects variants, checks inputs and runs loops as the runtime does.
+/// The tables of the runtime (compiler/runtime/module_abi.h) for a plan whose steps a session runs itself: each step is
+/// one phase without code. With them a session selects variants, checks inputs and runs loops as the runtime does.
 class PlanTables {
  public:
   /// Fails with INVALID_ARGUMENT naming the entry at fault; afterwards every index in module() and in the plan is
@@ -49,4 +49,4 @@ class PlanTables {
   tessera_module module_ = {};
 };
 
-}  // namespace tessera::compiler::simulator
+}  // namespace tessera::compiler
