@@ -72,6 +72,10 @@ bool sameExtents(const Node& node, const Tensor& x, const Tensor& y) {
       [&](const auto& a, const auto& b) { return a.first == b.first && node.sameExtent(a.second, b.second); });
 }
 
+bool equalInAcceptedRuns(const Node& node, mlir::Value a, mlir::Value b) {
+  return node.sameExtent(a, b) || node.makeEqualForMultiples(a, b, "the inputs have equal sizes");
+}
+
 Tensor scalarI64(int64_t value) { return Emitter::wrap(reshaped(integerConstant({value}), {})); }
 
 Tensor extentOf(const Tensor& tensor, int64_t dim) {
@@ -121,7 +125,7 @@ absl::Status broadcastExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
     for (const auto& [dim, extent] : n.in(i).extents) {
       if (isSpread(n.in(i), dim)) continue;
       auto [known, fresh] = from_last.try_emplace(n.in(i).rank() - 1 - dim, i, extent);
-      if (!fresh && !n.sameExtent(known->second.second, extent)) {
+      if (!fresh && !equalInAcceptedRuns(n, known->second.second, extent)) {
         return refuseExtent(n, i, dim, absl::StrCat("it may differ from that of input ", known->second.first));
       }
     }

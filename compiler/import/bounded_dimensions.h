@@ -32,6 +32,10 @@ Tensor zeroed(Emitter& e, const Tensor& x, int64_t dim);
 /// Whether both tensors have the same extents in the same dimensions.
 bool sameExtents(const Node& node, const Tensor& x, const Tensor& y);
 
+/// Whether two extents are equal in every run. If they are equal for multiples of some number alone, as after halving
+/// and doubling an image, runs with other sizes are refused.
+bool equalInAcceptedRuns(const Node& node, mlir::Value a, mlir::Value b);
+
 /// Returns an extent as an operand: i64 of rank 0.
 Tensor extentOf(const Tensor& tensor, int64_t dim);  ///< the bound itself when the dimension is static
 Tensor scalarI64(int64_t value);

@@ -49,6 +49,21 @@ TEST_F(CheckTest, AGoodModelHasNoProblems) {
   EXPECT_THAT(report.inputs(0).shape(), ElementsAre(2, 3));
 }
 
+TEST_F(CheckTest, RandomNumbersAndTextAreRefusedWithAdvice) {
+  ModelBuilder b;
+  b.input("x", {2, 3}).output("y");
+  b.node("RandomNormalLike", {"x"}, {"noise"}, "draws");
+  b.node("Add", {"x", "noise"}, {"y"}, "depends");
+  setAttribute(b.node("Constant", {}, {"word"}, "word"), "value_string", "cat");
+  b.node("StringConcat", {"word", "word"}, {"words"}, "joins");
+  b.output("words");
+  const v1::CheckReport report = check(b.model);
+  ASSERT_THAT(nodesOf(report), ElementsAre("draws", "word", "joins")) << report.DebugString();
+  EXPECT_THAT(report.problems(0).fix(), HasSubstr("make them an input"));
+  EXPECT_EQ(report.problems(1).found(), "text");
+  for (const int k : {1, 2}) EXPECT_THAT(report.problems(k).fix(), HasSubstr("convert text to numbers")) << k;
+}
+
 TEST_F(CheckTest, EveryBadNodeIsNamedOnceAndWhatFollowsIsNot) {
   ModelBuilder b;
   b.input("x", {2, 3}).input("w", {5, 7}).output("y").output("z");

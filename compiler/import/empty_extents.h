@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,16 @@ struct NonEmptyExtent {
   std::string node;           ///< the node's name in errors
   std::string before, after;  ///< error text around the value of the extent
 };
+
+/// The sizes of a range from `refused_from` to `least` - 1 are refused for an extent, and no size from `least` on is.
+struct LeastSize {
+  int dimension;  ///< position in ImportedModel.dimensions
+  int64_t refused_from, least;
+};
+
+/// Returns the least size that an extent does not refuse, for an extent that refuses only sizes below it. Nothing if
+/// refusedSizes() would not find these sizes. The model may be incomplete.
+std::optional<LeastSize> leastSize(const ImportedModel& model, mlir::func::FuncOp main, const NonEmptyExtent& extent);
 
 /// Returns the sizes of ranges at which the `result` of one of `extents` is 0 and its `from` is not, each with the
 /// first node for which this holds. Checks only pairs that depend on one range, the same for both, and sizes of that

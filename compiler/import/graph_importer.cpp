@@ -181,7 +181,9 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
                                                      bool holds) {
     // Extents derived in a branch that may not run must not refuse sizes of the whole model.
     const size_t known = non_empty_extents_.size();
+    uncertain_ += perhaps ? 1 : 0;
     auto results = inlineWhere(graph, arguments, condition, holds, scope);
+    uncertain_ -= perhaps ? 1 : 0;
     if (perhaps) non_empty_extents_.resize(known);
     return results;
   };
@@ -198,7 +200,12 @@ absl::Status GraphImporter::lowerNode(const onnx::NodeProto& proto, int index, S
   environment.restrict_to_equal = [this](mlir::Value a, mlir::Value b, const std::string& reason) {
     return shape_values_.restrictToEqual(a, b, reason);
   };
-  environment.require_non_empty = [this](NonEmptyExtent extent) { non_empty_extents_.push_back(std::move(extent)); };
+  environment.require_non_empty = [this](NonEmptyExtent extent) {
+    // Shape values after this node are used for accepted sizes alone, and may be negative at the others.
+    const auto accepted = uncertain_ == 0 ? leastSize(result_, main_, extent) : std::nullopt;
+    if (accepted) shape_values_.raiseLeast(accepted->dimension, accepted->refused_from, accepted->least);
+    non_empty_extents_.push_back(std::move(extent));
+  };
   environment.examples = [this](const Tensor& value) { return shape_values_.examplesOf(value.value, value.dtype); };
   environment.examples_with_data = [this](const Tensor& value) {
     return shape_values_.examplesWithDataOf(value.value, value.dtype);

@@ -198,6 +198,7 @@ class GraphImporter {
   std::vector<mlir::OwningOpRef<mlir::func::FuncOp>> discarded_;
   ShapeValueAnalysis shape_values_;                ///< integers of @main that depend on ranges and extents alone
   std::vector<NonEmptyExtent> non_empty_extents_;  ///< extents that must not become 0, recorded during lowering
+  int uncertain_ = 0;                              ///< nesting of branches and loop bodies, which a run may not reach
   std::unordered_map<const void*, mlir::Value> materialized_;  ///< emitted constants, by address of the Constant
   std::vector<ConstantPtr> kept_;                              ///< keeps the addresses in materialized_ valid
   int64_t fold_steps_;                            ///< budget of scalar operations for nodes with large constants

@@ -41,8 +41,23 @@ constexpr Remedy kRemedies[] = {
     {"org.pytorch.aten", "export with operators of ONNX alone: operator_export_type=OperatorExportTypes.ONNX"},
 };
 
+/// Advice for operators of ONNX that no artifact can have: equal inputs give equal results, and tensors hold numbers.
+constexpr const char* kDrawBefore =
+    "draw the random numbers before the artifact and make them an input of the model; or export the model without "
+    "noise";
+constexpr const char* kEncodeBefore =
+    "convert text to numbers before the artifact, and remove that part from the model";
+constexpr std::pair<const char*, const char*> kRemediesOfOperators[] = {
+    {"Bernoulli", kDrawBefore},          {"Multinomial", kDrawBefore},   {"RandomNormal", kDrawBefore},
+    {"RandomNormalLike", kDrawBefore},   {"RandomUniform", kDrawBefore}, {"RandomUniformLike", kDrawBefore},
+    {"StringConcat", kEncodeBefore},     {"StringSplit", kEncodeBefore}, {"RegexFullMatch", kEncodeBefore},
+    {"StringNormalizer", kEncodeBefore},
+};
+
 const char* remedyFor(const std::string& domain, const std::string& op) {
   // Remedies of single operators first, then of whole domains.
+  for (const auto& [name, text] : kRemediesOfOperators)
+    if (domain.empty() && op == name) return text;
   if (domain == kMachineLearning && op == "ZipMap") {
     return "export scores as a tensor: options={'zipmap': False} for skl2onnx, zipmap=False for onnxmltools";
   }

@@ -148,11 +148,13 @@ absl::StatusOr<LoopResults> GraphImporter::lowerInFunction(const Node& node, Emi
   const int64_t nodes = nodes_;
   const size_t known = non_empty_extents_.size();
   ModelCheck* const check = std::exchange(check_, nullptr);  // unrolling may work where this fails
+  ++uncertain_;
   block_ = &body.getBody().front();
   BodyInterface border;
   absl::Status status = fillLoopBody(node, request, build, body, border);
   block_ = around;
   check_ = check;
+  --uncertain_;
   // An iteration may not run, so extents derived inside refuse nothing.
   non_empty_extents_.resize(known);
   // Values made in the body are invalid outside.

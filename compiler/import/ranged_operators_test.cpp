@@ -26,6 +26,35 @@ void recurrent(ModelBuilder& b, const std::string& op, int64_t gates, const std:
   setAttribute(node, "direction", direction);
 }
 
+/// Running sums of x along an axis. The state is one sum, or a row of sums with `whole_rows`.
+void scan(ModelBuilder& b, int64_t axis, int64_t backwards, bool whole_rows = false) {
+  if (!whole_rows) setAttribute(b.node("ReduceSum", {"s"}, {"start"}), "keepdims", int64_t{0});
+  auto& node = b.node("Scan", {whole_rows ? "s" : "start", "x"}, {"last", "sums", "twice"});
+  setAttribute(node, "num_scan_inputs", int64_t{1});
+  setAttribute(node, "scan_input_axes", std::vector<int64_t>{axis});
+  setAttribute(node, "scan_output_axes", std::vector<int64_t>{0, axis});
+  setAttribute(node, "scan_input_directions", std::vector<int64_t>{backwards});
+  auto& attribute = *node.add_attribute();
+  attribute.set_name("body");
+  attribute.set_type(onnx::AttributeProto::GRAPH);
+  auto& body = *attribute.mutable_g();
+  const auto add = [&](const char* op, const std::vector<const char*>& inputs, const char* output) {
+    auto& inner = *body.add_node();
+    inner.set_op_type(op);
+    for (const char* input : inputs) inner.add_input(input);
+    inner.add_output(output);
+  };
+  for (const char* input : {"sum", "row"}) body.add_input()->set_name(input);
+  if (!whole_rows) {
+    add("ReduceSum", {"row"}, "kept");
+    add("Squeeze", {"kept"}, "added");
+  }
+  add("Add", {"sum", whole_rows ? "row" : "added"}, "next");
+  add("Identity", {"next"}, "each");
+  add("Add", {"row", "row"}, "double");
+  for (const char* output : {"next", "each", "double"}) body.add_output()->set_name(output);
+}
+
 std::vector<Case> cases() {
   const Input sequences{"x", {4, -1, 2}}, steps{"x", {-1, 2, 2}};
   std::vector<Case> all;
@@ -367,6 +396,43 @@ std::vector<Case> cases() {
                      opset.set_version(1);
                    }});
   }
+  for (const int64_t axis : {0, 1}) {
+    all.push_back({absl::StrCat("Scan along axis ", axis),
+                   {{"s", {-1}}, {"x", axis == 0 ? std::vector<int64_t>{-1, 3} : std::vector<int64_t>{3, -1}}},
+                   {"last", "sums", "twice"},
+                   [=](ModelBuilder& b) { scan(b, axis, 0); }});
+  }
+  all.push_back({"Scan of a batch", {{"s", {-1}}, {"x", {4, -1}}}, {"last", "sums", "twice"}, [](ModelBuilder& b) {
+                   scan(b, 0, 0, /*whole_rows=*/true);
+                 }});
+  all.push_back({"ReverseSequence", {{"x", {-1, -1, 2}}, {"i", {-1}, true}}, {"y"}, [](ModelBuilder& b) {
+                   b.node("ReverseSequence", {"x", "i"}, {"y"});
+                 }});
+  all.push_back({"ReverseSequence of whole rows", {{"x", {2, -1, 3}}}, {"y", "s"}, [](ModelBuilder& b) {
+                   auto& node = b.node("ReverseSequence", {"x", "lengths"}, {"y"});
+                   b.initializer("lengths", {100, 3});
+                   setAttribute(node, "batch_axis", int64_t{0});
+                   setAttribute(node, "time_axis", int64_t{1});
+                   setAttribute(b.node("ReduceSum", {"y"}, {"s"}), "keepdims", int64_t{0});
+                 }});
+  // x[:, n - 1], as exporters write the last step of a sequence.
+  all.push_back({"Squeeze of the last row", {{"x", {2, -1, 3}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("one", {1});
+                   b.initializer("two", {2});
+                   b.node("Shape", {"x"}, {"sizes"});
+                   b.node("Slice", {"sizes", "one", "two"}, {"end"});
+                   b.node("Sub", {"end", "one"}, {"start"});
+                   b.node("Slice", {"x", "start", "end", "one"}, {"row"});
+                   b.node("Squeeze", {"row", "one"}, {"y"});
+                 }});
+  all.push_back({"STFT of a batch", {{"x", {-1, 12}}}, {"y"}, [](ModelBuilder& b) {
+                   b.initializer("step", {4}).clear_dims();
+                   b.initializer("length", {4}).clear_dims();
+                   b.node("STFT", {"x", "step", "", "length"}, {"y"});
+                 }});
+  all.push_back({"DFT of others' axes", {{"x", {-1, 6, -1, 1}}}, {"y"}, [](ModelBuilder& b) {
+                   setAttribute(b.node("DFT", {"x"}, {"y"}), "axis", int64_t{1});
+                 }});
   for (const int64_t width : {int64_t{5}, int64_t{-1}})
     all.push_back({absl::StrCat("GridSample of an image of width ", width),
                    {{"x", {1, 3, -1, width}}, {"g", {1, 2, 3, 2}}},
@@ -381,6 +447,14 @@ TEST(RangedOperators, GiveWhatTheyGiveAtTheVerySize) {
 
 TEST(RangedOperators, RefuseWhatWouldMix) {
   const std::vector<Case> mixing = {
+      {"rows that a scan reads first",
+       {{"s", {3}}, {"x", {-1, 3}}},
+       {"last", "sums", "twice"},
+       [](ModelBuilder& b) { scan(b, 0, 1, /*whole_rows=*/true); }},
+      {"a transformed range",
+       {{"x", {2, -1, 1}}},
+       {"y"},
+       [](ModelBuilder& b) { setAttribute(b.node("DFT", {"x"}, {"y"}), "axis", int64_t{1}); }},
       {"one of two sizes",
        {{"x", {4, kMost, 2}}, {"h0", {1, -1, 3}}},
        {"y"},

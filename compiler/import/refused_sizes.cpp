@@ -63,7 +63,29 @@ class Finder {
   std::set<std::pair<int, int64_t>> refused_;  // range, size
 };
 
+/// Returns the first position from which on all values are positive, past position 0; nothing if values before it are
+/// positive as well, or if there is none.
+std::optional<int64_t> positiveFrom(const std::vector<int64_t>& values) {
+  const auto isPositive = [](int64_t value) { return value > 0; };
+  const auto first = std::find_if(values.begin() + 1, values.end(), isPositive);
+  if (first == values.end() || !std::all_of(first, values.end(), isPositive)) return std::nullopt;
+  return first - values.begin();
+}
+
 }  // namespace
+
+std::optional<LeastSize> leastSize(const ImportedModel& model, mlir::func::FuncOp main, const NonEmptyExtent& extent) {
+  for (int64_t upto = kFirstLook; upto <= ExtentFunctions::kLongest; upto *= 2) {
+    ExtentFunctions series(model, main, upto);
+    const std::optional<ExtentFunction> from = series.of(extent.from), result = series.of(extent.result);
+    if (!from || !result || result->dimension < 0 || from->dimension != result->dimension) return std::nullopt;
+    if (from->at.size() != result->at.size() || from->at.empty()) return std::nullopt;
+    const std::optional<int64_t> refused_from = positiveFrom(from->at), least = positiveFrom(result->at);
+    if (refused_from && least) return LeastSize{result->dimension, *refused_from, *least};
+    if (series.most(result->dimension) <= upto) break;
+  }
+  return std::nullopt;
+}
 
 std::vector<v1::RefusedSizes> refusedSizes(const ImportedModel& model, mlir::func::FuncOp main,
                                            const std::vector<NonEmptyExtent>& extents) {

@@ -55,6 +55,59 @@ TEST_F(RefusedSizes, AreThoseOfEveryWindowThatAnImageIsSmallerThan) {
                                      "which is 1 long"));
 }
 
+/// Adds a row of positions to the result of a window of 6. The graph computes its length, n - 5, from the input's
+/// shape: a negative number for sizes that the window refuses.
+void addPositions(ModelBuilder& b, const std::string& windowed) {
+  b.node("Shape", {"x"}, {"sizes"});
+  b.initializer("last", {2}).clear_dims();
+  setAttribute(b.node("Gather", {"sizes", "last"}, {"n"}), "axis", int64_t{0});
+  b.initializer("five", {5}).clear_dims();
+  b.node("Sub", {"n", "five"}, {"length"});
+  b.initializer("zero", {0}).clear_dims();
+  b.initializer("one", {1}).clear_dims();
+  b.node("Range", {"zero", "length", "one"}, {"positions"}, "positions");
+  setAttribute(b.node("Cast", {"positions"}, {"row"}), "to", int64_t{onnx::TensorProto::FLOAT});
+  b.node("Add", {windowed, "row"}, {"y"});
+}
+
+TEST_F(RefusedSizes, MayHaveNegativeSizesInComputedShapes) {
+  b_.input("x", {1, 2, -1}).output("y");
+  pool("a", "x", 6, 1);
+  addPositions(b_, "a");
+  ASSERT_TRUE(import(64).ok());
+  EXPECT_THAT(spans_, ElementsAre(Span{1, 5, 0}));
+}
+
+TEST_F(RefusedSizes, MayNotHaveThemInShapesBeforeTheWindow) {
+  b_.input("x", {1, 2, -1}).output("y").output("a");
+  addPositions(b_, "x");
+  pool("a", "x", 6, 1);
+  EXPECT_THAT(import(64).message(), HasSubstr("positions"));
+}
+
+/// Halves x twice, doubles the result twice, and joins it with x as networks for segmentation do.
+void addSkipConnection(ModelBuilder& b, const std::string& op) {
+  b.initializer("scales", {3}, {1, 1, 4});
+  b.node("Resize", {"small", "", "scales"}, {"large"}, "double");
+  auto& joined = b.node(op, {"large", "x"}, {"y"}, "join");
+  if (op == "Concat") setAttribute(joined, "axis", int64_t{1});
+}
+
+TEST_F(RefusedSizes, AreNoMultiplesWhereAnImageIsHalvedAndDoubled) {
+  for (const std::string op : {"Concat", "Add"}) {
+    b_ = ModelBuilder(17);
+    spans_.clear();
+    reasons_.clear();
+    b_.input("x", {1, 2, -1}).output("y");
+    pool("half", "x", 2, 2);
+    pool("small", "half", 2, 2);
+    addSkipConnection(b_, op);
+    ASSERT_TRUE(import(64).ok()) << op;
+    EXPECT_THAT(spans_, testing::Contains(Span{1, 64, 4})) << op;
+    EXPECT_THAT(reasons_, testing::Contains(HasSubstr("the inputs have equal sizes for no sizes but multiples of 4")));
+  }
+}
+
 TEST_F(RefusedSizes, AreFoundBehindShapesThatAreComputed) {
   b_.input("x", {1, 4, -1, -1}).output("c");
   pool("a", "x", 2, 2);

@@ -51,8 +51,9 @@ std::vector<std::vector<int64_t>> ShapeValueAnalysis::examples(const Ranges& ran
   const int64_t near = std::clamp<int64_t>(kMaxNear / std::max<int64_t>(count, 1), 2, 16);
   for (int64_t r = 0; r < count; ++r) {
     const int64_t unit = ranges[r].multiple, most = ranges[r].most / unit;
+    const int64_t before_least = std::max<int64_t>(ranges[r].least, 1) - 1;
     std::set<int64_t> sizes = {ranges[r].least, most / 3, most / 2, most / 2 + 1};
-    for (int64_t i = 1; i <= near; ++i) sizes.insert({i, most - i});
+    for (int64_t i = 1; i <= near; ++i) sizes.insert({before_least + i, most - i});
     for (int64_t size : sizes) {
       if (size < ranges[r].least || size >= most) continue;
       examples.push_back(greatest);
@@ -63,8 +64,11 @@ std::vector<std::vector<int64_t>> ShapeValueAnalysis::examples(const Ranges& ran
   // Equal sizes alone would not tell past + now from twice past.
   for (int64_t first = 0; first == 0 || (count > 1 && first <= 4); ++first) {
     examples.push_back(greatest);
-    for (int64_t r = 0; r < count; ++r)
-      examples.back()[r] = std::min((first == 0 ? 1 : first + r) * ranges[r].multiple, greatest[r]);
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t before_least = std::max<int64_t>(ranges[r].least, 1) - 1;
+      const int64_t units = before_least + (first == 0 ? 1 : first + r);
+      examples.back()[r] = std::min(units * ranges[r].multiple, greatest[r]);
+    }
   }
   return examples;
 }
@@ -238,8 +242,10 @@ std::optional<int64_t> ShapeValueAnalysis::commonMultiple(size_t r, mlir::Value 
   // Looks for the smallest step for which both agree at all multiples; several must have been tested.
   for (int64_t step = 1; kMinMultiples * step <= tried && step * range.multiple <= range.most; ++step) {
     bool all = range.most % (step * range.multiple) == 0;
+    // Sizes below the least one are refused, so they need not agree.
     for (int64_t i = step - 1; i < tried && all; i += step)
-      all = (*of_a)[static_cast<size_t>(i)]->integers() == (*of_b)[static_cast<size_t>(i)]->integers();
+      all = i + 1 < range.least ||
+            (*of_a)[static_cast<size_t>(i)]->integers() == (*of_b)[static_cast<size_t>(i)]->integers();
     if (all) return step * range.multiple;
   }
   return std::nullopt;
@@ -255,6 +261,8 @@ bool ShapeValueAnalysis::restrictToEqual(mlir::Value a, mlir::Value b, const std
       ranges_ = before;
       return false;
     }
+    const int64_t least = ranges_[r].least * ranges_[r].multiple;
+    ranges_[r].least = (least + *multiple - 1) / *multiple;
     ranges_[r].multiple = *multiple;
   }
   // Cached examples used the old multiples, so the comparison must not see them.
@@ -277,6 +285,17 @@ bool ShapeValueAnalysis::restrictToEqual(mlir::Value a, mlir::Value b, const std
     sizes.set_reason(absl::StrCat(reason, range.multiple));
   }
   return true;
+}
+
+void ShapeValueAnalysis::raiseLeast(int dimension, int64_t refused_from, int64_t least) {
+  for (RangeOf& range : ranges_) {
+    const int64_t units = (least + range.multiple - 1) / range.multiple;
+    if (range.dimension != dimension || refused_from > range.least * range.multiple || units <= range.least) continue;
+    if (units * range.multiple > range.most) continue;  // no run is left, and the bound has to be an example
+    range.least = units;
+    known_.clear();
+    known_by_data_.clear();
+  }
 }
 
 bool ShapeValueAnalysis::same(mlir::Value a, mlir::Value b) {

@@ -51,13 +51,17 @@ class ShapeValueAnalysis {
   bool restrictToEqual(mlir::Value a, mlir::Value b, const std::string& reason);
   const std::vector<v1::RefusedSizes>& refused() const { return refused_; }
 
+  /// Omits sizes of a range below `least` from later examples, for callers that refuse runs with sizes from
+  /// `refused_from` to `least` - 1. Does nothing if sizes below `refused_from` are not refused yet.
+  void raiseLeast(int dimension, int64_t refused_from, int64_t least);
+
  private:
   struct RangeOf {
     int dimension;
     mlir::Value count;
     int64_t most;
     int64_t multiple = 1;  ///< every size is a multiple of it
-    int64_t least = 1;
+    int64_t least = 1;     ///< in multiples
   };
   using Ranges = std::vector<RangeOf>;
   static std::vector<std::vector<int64_t>> examples(const Ranges& ranges);

@@ -35,8 +35,16 @@ Results lowerConstant(Node& n, Emitter& e) {
     TESSERA_ASSIGN_OR_RETURN(const auto values, n.reals("value_floats"));
     return {{Emitter::wrap(realConstant(v1::DATA_TYPE_F32, {static_cast<int64_t>(values.size())}, values))}};
   }
-  return n.unsupported("no value of a supported kind",
-                       {.attribute = "value", .accepted = "value, value_int, value_ints, value_float, value_floats"});
+  const char* accepted = "value, value_int, value_ints, value_float, value_floats";
+  for (const char* text : {"value_string", "value_strings"}) {
+    if (!n.hasAttribute(text)) continue;
+    return n.unsupported("the value is text", {.attribute = text,
+                                               .found = "text",
+                                               .accepted = accepted,
+                                               .remedy = "convert text to numbers before the artifact, and remove that "
+                                                         "part from the model"});
+  }
+  return n.unsupported("no value of a supported kind", {.attribute = "value", .accepted = accepted});
 }
 
 Results lowerConstantOfShape(Node& n, Emitter& e) {

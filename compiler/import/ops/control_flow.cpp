@@ -317,7 +317,33 @@ Tensor moved(Emitter& e, const Tensor& x, int64_t from, int64_t to) {
   std::iota(order.begin(), order.end(), 0);
   order.erase(order.begin() + from);
   order.insert(order.begin() + to, from);
-  return e.transpose(x, order);
+  Tensor result = e.transpose(x, order);
+  result.extents.clear();
+  for (int64_t d = 0; d < x.rank(); ++d) {
+    if (const auto extent = x.extents.find(order[d]); extent != x.extents.end()) result.extents[d] = extent->second;
+  }
+  return result;
+}
+
+/// Checks that all scanned inputs have `scanned[0]`'s length in every run. The rows after an extent come last, so a
+/// scan that starts at the end would read them first.
+absl::Status checkRangedLengths(const Node& n, const ScanPlan& plan, const std::vector<Tensor>& scanned,
+                                const std::vector<int64_t>& axes) {
+  const auto first = scanned[0].extents.find(axes[0]);
+  for (int64_t k = 0; k < plan.inputs; ++k) {
+    const auto extent = scanned[k].extents.find(axes[k]);
+    const bool ranged = extent != scanned[k].extents.end(), first_ranged = first != scanned[0].extents.end();
+    if (!ranged && !first_ranged) continue;
+    const int input = static_cast<int>(plan.states + k);
+    if (ranged != first_ranged || !n.sameExtent(extent->second, first->second))
+      return refuseExtent(n, input, axes[k], "all scanned inputs need one length");
+    if (plan.input_directions[k] != 0) return refuseExtent(n, input, axes[k], "the scan starts at its end");
+  }
+  if (first == scanned[0].extents.end()) return absl::OkStatus();
+  for (const int64_t backwards : plan.output_directions) {
+    if (backwards != 0) return refuseExtent(n, static_cast<int>(plan.states), axes[0], "a result is stacked backwards");
+  }
+  return absl::OkStatus();
 }
 
 /// Runs the body along the scanned inputs, which are last in `inputs`.
@@ -338,7 +364,9 @@ Results scan(Node& n, Emitter& e, const onnx::GraphProto& body, const ScanPlan& 
                       .found = absl::StrCat(scanned[k].shape[axes[k]]),
                       .accepted = absl::StrCat(std::max<int64_t>(steps, 1))});
   }
-  if (steps > kMaxUnrolled) {
+  TESSERA_RETURN_IF_ERROR(checkRangedLengths(n, plan, scanned, axes));
+  const bool ranged = hasBoundedInput(n);  // only a loop can follow extents
+  if (steps > kMaxUnrolled || ranged) {
     std::vector<Tensor> parts_first;
     for (int64_t k = 0; k < plan.inputs; ++k) parts_first.push_back(moved(e, scanned[k], axes[k], 0));
     auto loop = lowerRolledScan(n, e, body, states, parts_first, plan.input_directions, plan.output_directions);
@@ -351,6 +379,10 @@ Results scan(Node& n, Emitter& e, const onnx::GraphProto& body, const ScanPlan& 
         stacked = moved(e, stacked, 0, axis);
       }
       return results;
+    }
+    if (ranged) {
+      TESSERA_RETURN_IF_ERROR(loop.status());
+      return refuseExtents(n, "iterations are written out");
     }
   }
   std::vector<std::vector<Tensor>> rows(plan.outputs);
@@ -394,7 +426,6 @@ absl::StatusOr<ScanPlan> readScan(Node& n, int64_t inputs) {
 }
 
 Results lowerScan(Node& n, Emitter& e) {
-  TESSERA_RETURN_IF_ERROR(refuseExtents(n, "iterations are written out"));
   TESSERA_ASSIGN_OR_RETURN(const onnx::GraphProto* body, n.graph("body"));
   TESSERA_ASSIGN_OR_RETURN(ScanPlan plan, readScan(n, n.numInputs()));
   TESSERA_ASSIGN_OR_RETURN(plan.input_axes, scanList(n, "scan_input_axes", plan.inputs, false));

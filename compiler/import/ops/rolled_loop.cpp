@@ -113,6 +113,9 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> lowerRolledScan(Node& n, Emit
                       .scanned_reversed = llvm::SmallVector<bool>(scanned_reversed.begin(), scanned_reversed.end()),
                       .stacked_reversed = llvm::SmallVector<bool>(stacked_reversed.begin(), stacked_reversed.end()),
                       .unrolled_if_constant = kMaxUnrolledOfConstants};
+  // Rows beyond the extent are not iterated over.
+  const bool ranged = scanned[0].extents.contains(0);
+  if (ranged) request.trip_count = extentOf(scanned[0], 0);
   const auto build = [&](Emitter&, const LoopArguments& given) -> absl::StatusOr<LoopYield> {
     std::vector<Tensor> arguments = given.carried;
     arguments.insert(arguments.end(), given.parts.begin(), given.parts.end());
@@ -128,6 +131,8 @@ absl::StatusOr<std::optional<std::vector<Tensor>>> lowerRolledScan(Node& n, Emit
   };
   TESSERA_ASSIGN_OR_RETURN(auto results, n.loop(e, request, build));
   if (!results) return std::nullopt;
+  for (Tensor& stacked : results->stacked)
+    if (ranged) setExtent(stacked, 0, extentOf(scanned[0], 0));  // known to follow the range, unlike `executed`
   return all(*std::move(results));
 }
 

@@ -87,12 +87,18 @@ Results lowerReverseSequence(Node& n, Emitter& e) {
                       .found = absl::StrCat(typeName(lengths.dtype), " ", shapeText(lengths.shape)),
                       .accepted = absl::StrCat("i64 ", x.shape[batch])});
   }
+  const auto batches = x.extents.find(batch), steps = x.extents.find(time), counted = lengths.extents.find(0);
+  if (counted != lengths.extents.end() &&
+      (batches == x.extents.end() || !n.sameExtent(batches->second, counted->second)))
+    return refuseExtent(n, 1, 0, "it has to be the batch of input 0");
   if (x.elements() == 0) return {{x}};
   Value source = e.value(x);
   Value count = e.value(lengths);
-  return {{e.generate(x.dtype, x.shape, [&](const Scalars& s, ValueRange at) {
+  Tensor result = e.generate(x.dtype, x.shape, [&](const Scalars& s, ValueRange at) {
     const Scalars wide = s.as(v1::DATA_TYPE_I64);
     Value length = e.extract(s, count, {at[batch]});
+    // A greater length reverses the whole sequence; elements beyond the run's size never come to the front.
+    length = wide.min(length, steps == x.extents.end() ? wide.integer(x.shape[time]) : e.extract(s, steps->second, {}));
     Value step = position(s, at[time]);
     // Elements beyond the sequence's length stay.
     Value reversed = wide.sub(wide.sub(length, wide.integer(1)), step);
@@ -100,7 +106,9 @@ Results lowerReverseSequence(Node& n, Emitter& e) {
     llvm::SmallVector<Value> place(at);
     place[time] = clampedCoordinate(s, from, x.shape[time]);
     return e.extract(s, source, place);
-  })}};
+  });
+  result.extents = x.extents;
+  return {{std::move(result)}};
 }
 
 /// Returns the input shape of the MaxPool that MaxUnpool inverts, and the window's geometry.
@@ -206,7 +214,7 @@ Results lowerMaxUnpool(Node& n, Emitter& e) {
 std::vector<Operator> selectionOperators() {
   return {
       {"OneHot", 9, 3, 3, lowerOneHot, kNumbers, 1, INT_MAX, "", oneHotExtents},
-      {"ReverseSequence", 10, 2, 2, lowerReverseSequence},
+      {"ReverseSequence", 10, 2, 2, lowerReverseSequence, kAll, 1, INT_MAX, "", extentsByLowering},
       {"MaxUnpool", 9, 2, 3, lowerMaxUnpool, kFloats},
   };
 }

@@ -52,7 +52,10 @@ Results lowerSqueeze(Node& n, Emitter& e) {
     auto extent = x.extents.find(static_cast<int64_t>(d));
     const bool bounded = extent != x.extents.end();
     if (given ? drop[d] : x.shape[d] == 1) {
-      if (bounded) return refuseExtent(n, 0, extent->first, "it may be 0, and cannot be dropped");
+      // The model is invalid at size 0, which only a range that includes 0 allows.
+      const auto one = std::pair<int64_t, int64_t>(1, 1);
+      if (bounded && n.bounds(extentOf(x, extent->first)) != one)
+        return refuseExtent(n, 0, extent->first, "it may be 0, and cannot be dropped");
       continue;
     }
     if (bounded) extents[static_cast<int64_t>(shape.size())] = extent->second;
@@ -125,17 +128,20 @@ Results lowerConcat(Node& n, Emitter& e) {
   }
   TESSERA_RETURN_IF_ERROR(n.checkResult(shape, first.dtype));
   if (n.numInputs() == 1) return {{first}};
-  const Tensor& last = n.in(n.numInputs() - 1);
-  Tensor beside = last;
+  const int last = n.numInputs() - 1;
+  Tensor beside = n.in(last);
   // Run-time sizes beside the axis must agree, too.
   beside.extents.erase(axis);
-  for (int i = 0; i + 1 < n.numInputs(); ++i) {
-    Tensor other = n.in(i);
-    other.extents.erase(axis);
-    if (sameExtents(n, other, beside)) continue;
-    const bool bounded = isBounded(other);
-    return refuseExtents(n, bounded ? i : n.numInputs() - 1,
-                         absl::StrCat("input ", bounded ? n.numInputs() - 1 : i, " may have another extent"));
+  for (int i = 0; i < last; ++i) {
+    for (int64_t d = 0; d < first.rank(); ++d) {
+      const auto own = n.in(i).extents.find(d);
+      const auto wanted = beside.extents.find(d);
+      const bool bounded = own != n.in(i).extents.end(), other_bounded = wanted != beside.extents.end();
+      if (d == axis || (!bounded && !other_bounded)) continue;
+      if (bounded && other_bounded && equalInAcceptedRuns(n, own->second, wanted->second)) continue;
+      return refuseExtent(n, bounded ? i : last, d,
+                          absl::StrCat("input ", bounded ? last : i, " may have another extent"));
+    }
   }
   Tensor result = joined(e, n.inputs(), axis);
   result.extents.insert(beside.extents.begin(), beside.extents.end());

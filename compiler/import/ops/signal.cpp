@@ -80,13 +80,8 @@ Tensor frontOfAxis(Emitter& e, const Tensor& x, int64_t axis, int64_t length) {
   return e.slice(x, zero, sizes, ones);
 }
 
-Results lowerDft(Node& n, Emitter& e) {
-  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
-  Tensor x = n.in(0);
-  const int64_t rank = x.rank();
-  TESSERA_ASSIGN_OR_RETURN(const bool inverse, n.flag("inverse", false));
-  TESSERA_ASSIGN_OR_RETURN(const bool onesided, n.flag("onesided", false));
-  // The axis moved from an attribute to an input in version 20.
+/// Returns the axis of a DFT, which moved from an attribute to an input in version 20.
+absl::StatusOr<int64_t> transformedAxis(Node& n) {
   int64_t axis = n.opset() < 20 ? 1 : -2;
   if (n.opset() < 20) {
     TESSERA_ASSIGN_OR_RETURN(axis, n.integer("axis", 1));
@@ -95,7 +90,28 @@ Results lowerDft(Node& n, Emitter& e) {
     if (axes.size() != 1) return n.invalid("the axis is not one integer", {.attribute = "axis", .accepted = "one"});
     axis = axes[0];
   }
-  TESSERA_ASSIGN_OR_RETURN(axis, n.normalizeAxis(axis, rank, "axis"));
+  return n.normalizeAxis(axis, n.in(0).rank(), "axis");
+}
+
+/// Signals are transformed independently, so only their axis and the parts of a number need known sizes.
+absl::Status dftExtents(Node& n, Emitter&, std::vector<Tensor>& results) {
+  const Tensor& x = n.in(0);
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, transformedAxis(n));
+  for (int i = 1; i < n.numInputs(); ++i) TESSERA_RETURN_IF_ERROR(refuseExtents(n, i, "it decides a size"));
+  for (const auto& [dim, extent] : x.extents) {
+    if (dim == axis || dim == x.rank() - 1) return refuseExtent(n, 0, dim, "elements along it are combined");
+  }
+  results[0].extents = x.extents;
+  return absl::OkStatus();
+}
+
+Results lowerDft(Node& n, Emitter& e) {
+  TESSERA_RETURN_IF_ERROR(n.requireRank(0, 3));
+  Tensor x = n.in(0);
+  const int64_t rank = x.rank();
+  TESSERA_ASSIGN_OR_RETURN(const bool inverse, n.flag("inverse", false));
+  TESSERA_ASSIGN_OR_RETURN(const bool onesided, n.flag("onesided", false));
+  TESSERA_ASSIGN_OR_RETURN(const int64_t axis, transformedAxis(n));
   const int64_t parts = x.shape.back();
   // The last dimension holds real and imaginary part.
   if (axis == rank - 1 || (parts != 1 && parts != 2)) {
@@ -250,8 +266,8 @@ std::vector<Operator> signalOperators() {
       {"HannWindow", 17, 1, 1, lowerHannWindow, kIntegers},
       {"HammingWindow", 17, 1, 1, lowerHammingWindow, kIntegers},
       {"BlackmanWindow", 17, 1, 1, lowerBlackmanWindow, kIntegers},
-      {"DFT", 17, 1, 3, lowerDft, kFloats},
-      {"STFT", 17, 2, 4, lowerStft, kFloats},
+      {"DFT", 17, 1, 3, lowerDft, kFloats, 1, INT_MAX, "", dftExtents},
+      {"STFT", 17, 2, 4, lowerStft, kFloats, 1, INT_MAX, "", independentRowExtents},
       {"MelWeightMatrix", 17, 5, 5, lowerMelWeightMatrix, kIntegers},
   };
 }
