@@ -163,4 +163,27 @@ absl::StatusOr<v1::TaskResult> StandaloneSandbox::run(v1::TaskSpec task,
   return result;
 }
 
+absl::StatusOr<v1::TaskResult> StandaloneSandbox::plan(
+    v1::TaskSpec task, const std::map<std::string, std::string>& files, Cancellation& cancellation,
+    const std::function<void(const v1::Progress&)>& on_progress,
+    const std::function<absl::Status(const std::string& outputs)>& take) {
+  TESSERA_ASSIGN_OR_RETURN(auto folder, scratch_->newAttempt());
+  task.set_kind(v1::PLAN);
+  task.clear_inputs();
+  for (const auto& [sha256, path] : files) {
+    std::error_code error;
+    // Copied, not linked: a task's user may get its inputs with other permissions.
+    fs::copy_file(path, folder.input(sha256), error);
+    if (error) return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", error.message()));
+    v1::Digest& digest = *task.add_inputs();
+    digest.set_sha256(sha256);
+    digest.set_size_bytes(static_cast<int64_t>(fs::file_size(folder.input(sha256), error)));
+  }
+  v1::TaskResult result = runTask(runner_, task, folder, on_progress, cancellation);
+  if (result.has_failure()) return result;
+  if (!result.has_plan()) return unusable("a result of another kind of task");
+  if (absl::Status taken = take(folder.path() + "/out"); !taken.ok()) return taken;
+  return result;
+}
+
 }  // namespace tessera::worker

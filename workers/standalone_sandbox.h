@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,8 +18,9 @@ struct StandaloneSandboxOptions {
   int64_t memory_bytes = 0;           ///< address space of the task; 0: the machine's memory
 };
 
-/// Runs artifacts of untrusted origin in the sandbox of a worker's tasks, without a worker or service. Each run is a
-/// separate process that has access only to its inputs; its outputs are checked like those of any task.
+/// Runs artifacts of untrusted origin in the sandbox of a worker's tasks, and plans models there, without a worker or
+/// service. Each run is a separate process that has access only to its inputs; its outputs are checked like those of
+/// any task.
 class StandaloneSandbox {
  public:
   /// Call before this process starts a thread. NOT_FOUND: there is no task program. ABORTED: it is of another build
@@ -43,6 +45,14 @@ class StandaloneSandbox {
   /// failure of this process.
   absl::StatusOr<v1::TaskResult> run(v1::TaskSpec task, const std::map<std::string, std::string>& files,
                                      Cancellation& cancellation);
+
+  /// Runs a PLAN task on copies of local files: `files` maps the digests that the task names to their paths. A digest
+  /// only names a copy; it need not be that of the content. Passes the path of the task's `out` folder to `take` before
+  /// it is deleted. A failure of the task is in the result.
+  absl::StatusOr<v1::TaskResult> plan(v1::TaskSpec task, const std::map<std::string, std::string>& files,
+                                      Cancellation& cancellation,
+                                      const std::function<void(const v1::Progress&)>& on_progress,
+                                      const std::function<absl::Status(const std::string& outputs)>& take);
 
  private:
   StandaloneSandbox() = default;

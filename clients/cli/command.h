@@ -38,6 +38,7 @@ struct CommandLine {
 };
 
 void addCompileCommand(CommandLine& line);
+void addReweightCommand(CommandLine& line);
 void addRunCommand(CommandLine& line);
 void addVerifyCommand(CommandLine& line);
 void addCompareCommand(CommandLine& line);

@@ -115,6 +115,7 @@ int main(int argc, char** argv) {
       "5 not found, 6 deadline passed, 7 cancelled, 8 no server, or a quota used up, 9 artifact cannot run on\nthis "
       "host, 10 task or generated code crashed, 11 permission denied.");
   addCompileCommand(line);
+  addReweightCommand(line);
   addRunCommand(line);
   addVerifyCommand(line);
   addCompareCommand(line);

@@ -243,6 +243,8 @@ void print(const CommandLine& line, const SandboxedRun& run, const Answer& answe
   }
 }
 
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<StandaloneSandbox>> openSandbox(const SandboxFlags& flags) {
   worker::StandaloneSandboxOptions options;
   options.binary = siblingBinary("tessera-task");
@@ -259,8 +261,6 @@ absl::StatusOr<std::unique_ptr<StandaloneSandbox>> openSandbox(const SandboxFlag
   failure.set_fix("require fewer measures, or run it on a machine that supports them");
   return failureStatus(failure);
 }
-
-}  // namespace
 
 CLI::Option* SandboxFlags::addTo(CLI::App* command) {
   auto* sandbox = command->add_flag("--sandbox", on,

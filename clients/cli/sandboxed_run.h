@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "clients/cli/command.h"
 #include "clients/cli/local_run.h"
+#include "workers/standalone_sandbox.h"
 
 /// `tessera run --sandbox`: runs an artifact of unknown origin in a process of its own that can only compute.
 namespace tessera::client {
@@ -19,6 +21,10 @@ struct SandboxFlags {
   /// Returns the option --sandbox.
   CLI::Option* addTo(CLI::App* command);
 };
+
+/// Opens a sandbox with these flags. INCOMPATIBLE_HOST: this machine lacks a required measure. Call it before any
+/// thread starts.
+absl::StatusOr<std::unique_ptr<worker::StandaloneSandbox>> openSandbox(const SandboxFlags& flags);
 
 struct SandboxedRun {
   std::string artifact;

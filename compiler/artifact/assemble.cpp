@@ -1,7 +1,5 @@
 #include "compiler/artifact/assemble.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/artifact/description.h"
 #include "compiler/artifact/descriptor.h"
 #include "compiler/artifact/internal_failure.h"
 #include "compiler/artifact/link.h"
@@ -30,7 +29,6 @@
 namespace tessera::compiler {
 namespace {
 
-constexpr uint32_t kPage = 4096;  // code and weights are mapped from the file
 constexpr int32_t kFormatVersion = 1;
 constexpr char kScalarLoops[] = "scalar-loops";
 
@@ -69,15 +67,6 @@ absl::StatusOr<std::vector<const v1::BuiltObject*>> objectsInOrder(const Assembl
     ordered.push_back(found->second);
   }
   return ordered;
-}
-
-/// The part of a plan that determines its code. Two models that differ in their weights only have the same.
-v1::Plan planOfCode(const v1::Plan& plan) {
-  v1::Plan reduced = plan;
-  reduced.clear_model_sha256();
-  reduced.clear_report();
-  for (v1::Plan& variant : *reduced.mutable_variants()) variant.clear_report();
-  return reduced;
 }
 
 absl::StatusOr<std::string> linkObjects(const v1::Plan& plan, const std::vector<const v1::BuiltObject*>& built,
@@ -194,16 +183,6 @@ v1::Manifest describe(const AssembleRequest& request, const std::vector<const v1
   return manifest;
 }
 
-absl::StatusOr<std::string> jsonText(const v1::Manifest& manifest) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(manifest, &text, options);
-  if (!status.ok()) return internalFailure(absl::StrCat("the manifest has no JSON form: ", status.ToString()));
-  return text;
-}
-
 absl::Status checkWeights(const AssembleRequest& request) {
   const int64_t expected = request.plan.weights_bytes();
   if (request.weights_path.empty()) {
@@ -292,7 +271,7 @@ absl::Status writeArtifact(const AssembleRequest& request, const Code& code, con
   Sha256 code_digest;
   code_digest.update({code.text.data(), code.text.size()});
   manifest.set_code_sha256(code_digest.finish());
-  TESSERA_RETURN_IF_ERROR(zip.add(std::string(code.entry), code.text, kPage));
+  TESSERA_RETURN_IF_ERROR(zip.add(std::string(code.entry), code.text, kArtifactPage));
   if (!code.launches.empty()) TESSERA_RETURN_IF_ERROR(zip.add(std::string(kLaunchesEntry), code.launches));
 
   if (request.plan.weights_bytes() > 0) {
@@ -302,15 +281,11 @@ absl::Status writeArtifact(const AssembleRequest& request, const Code& code, con
     const ZipWriter::Observer observe = [&](std::span<const uint8_t> bytes) {
       if (!known) digest.update({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     };
-    TESSERA_RETURN_IF_ERROR(behind.empty() ? zip.addFile(entry, request.weights_path, kPage, observe)
-                                           : zip.addExternal(entry, request.weights_path, kPage, behind));
+    TESSERA_RETURN_IF_ERROR(behind.empty() ? zip.addFile(entry, request.weights_path, kArtifactPage, observe)
+                                           : zip.addExternal(entry, request.weights_path, kArtifactPage, behind));
     manifest.set_weights_sha256(known ? request.weights_sha256 : digest.finish());
   }
-  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kPlanEntry), plan));
-  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kManifestEntry), deterministicBytes(manifest)));
-  TESSERA_ASSIGN_OR_RETURN(std::string json, jsonText(manifest));
-  TESSERA_RETURN_IF_ERROR(zip.add(std::string(kManifestJsonEntry), json));
-  return zip.finish();
+  return finishArtifact(zip, plan, manifest);
 }
 
 }  // namespace

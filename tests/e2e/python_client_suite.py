@@ -436,7 +436,7 @@ def test_lists_are_tables(service):
     try:
         client.wanted_workers("brew")
         raise AssertionError("a kind of task that is not there")
-    except tessera.InvalidInput as error:
+    except tessera.errors.InvalidInput as error:
         check("measure" in str(error), f"kinds are not named: {error}")
     check("0 rows" in repr(client.jobs('name = "none"')), "an empty table")
 
@@ -629,7 +629,7 @@ def test_typed(service):
     package = python_package.environment() / "lib" / version / "site-packages" / "tessera"
     config = python_package.script(service.folder, "mypy.ini",
                                    "[mypy]\n" + "".join(f"[mypy-{name}.*]\nignore_missing_imports = True\n"
-                                                       for name in ("google", "grpc", "pandas", "torch")))
+                                                       for name in ("google", "grpc", "onnx", "pandas", "torch")))
     settings = ("--python-version", "3.11", "--config-file", config, "--no-error-summary", "--cache-dir",
                 service.folder / "mypy")
     code, out, err = python_package.run(checker, *settings, program, timeout=300)
