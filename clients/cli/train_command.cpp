@@ -18,6 +18,7 @@
 #include "clients/cli/local_run.h"
 #include "clients/cli/output.h"
 #include "clients/cli/tensor_flags.h"
+#include "clients/cli/trained_model.h"
 #include "clients/cli/training_data.h"
 #include "proto/messages/failure.h"
 
@@ -32,7 +33,7 @@ struct TrainFlags {
   std::vector<std::string> data;
   int64_t steps = 0, every = 0;
   double learning_rate = 0;
-  std::string state_in, state_out;
+  std::string state_in, state_out, model, model_out;
   uint64_t seed = 0;
   bool in_order = false;
   int threads = 1;
@@ -52,6 +53,8 @@ class TrainingRun {
       tessera_state_info info;
       tessera_artifact_state(artifact, s, &info);
       kept_inputs[info.input] = kept_outputs[info.output] = true;
+      // The values that a parameter begins with are the input's default. Moments and the number of steps have none.
+      if (tessera_artifact_default_input(artifact, info.input) != nullptr) run.parameters_.push_back({s, info.input});
       if (std::string_view(info.name) == kSteps) run.steps_state_ = static_cast<int>(s);
     }
     tessera_tensor_info info;
@@ -110,7 +113,29 @@ class TrainingRun {
     return code == TESSERA_OK ? absl::OkStatus() : runtimeError(code);
   }
 
+  /// The parameters' values.
+  absl::StatusOr<std::vector<TrainedValue>> values(const tessera_artifact* artifact) const {
+    std::vector<TrainedValue> values;
+    for (const Parameter& parameter : parameters_) {
+      tessera_tensor_info info;
+      tessera_artifact_input(artifact, parameter.input, &info);
+      TrainedValue& value = values.emplace_back();
+      value.name = info.name;
+      value.dtype = static_cast<v1::DataType>(info.dtype);
+      value.shape.assign(info.shape, info.shape + info.rank);
+      value.bytes.resize(static_cast<size_t>(info.size_bytes));
+      const tessera_status code =
+          tessera_state_get(state_.get(), parameter.state, value.bytes.data(), value.bytes.size());
+      if (code != TESSERA_OK) return runtimeError(code);
+    }
+    return values;
+  }
+
  private:
+  struct Parameter {
+    size_t state, input;
+  };
+
   static absl::Status notATrainingStep() {
     v1::Failure failure;
     failure.set_reason(v1::Failure::INVALID_INPUT);
@@ -137,6 +162,7 @@ class TrainingRun {
   std::vector<tessera_buffer> outputs_;
   std::vector<char*> data_memory_;  // of the inputs that data_specs_ describes
   std::vector<v1::TensorSpec> data_specs_;
+  std::vector<Parameter> parameters_;
   char *learning_rate_ = nullptr, *loss_ = nullptr;
   int steps_state_ = -1;
 };
@@ -161,6 +187,10 @@ absl::Status train(const CommandLine& line, const TrainFlags& flags) {
   }
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   if (!flags.state_out.empty()) TESSERA_RETURN_IF_ERROR(run.save(flags.state_out));
+  if (!flags.model_out.empty()) {
+    TESSERA_ASSIGN_OR_RETURN(const auto values, run.values(artifact.get()));
+    TESSERA_RETURN_IF_ERROR(writeTrainedModel(flags.model, values, flags.model_out));
+  }
   const double each = took.count() / static_cast<double>(flags.steps);
   if (line.json) {
     std::cout << absl::StrFormat(R"({"first_step":%d,"steps":%d,"losses":[%s],"step_ms":%.6f})", first + 1, flags.steps,
@@ -196,6 +226,9 @@ void addTrainCommand(CommandLine& line) {
                       "parameters and moments to begin with (safetensors); default: the model's");
   command->add_option("--state-out", flags->state_out,
                       "file for parameters and moments after the last step (safetensors)");
+  CLI::Option* model = command->add_option("--model", flags->model, "the ONNX model that the step was compiled from");
+  command->add_option("--model-out", flags->model_out, "ONNX file for --model with the trained values, for inference")
+      ->needs(model);
   command->add_option("--seed", flags->seed, "of the order of the rows, which differs in each epoch")
       ->capture_default_str();
   command->add_flag("--in-order", flags->in_order, "read the rows in their order");

@@ -1,6 +1,7 @@
 """Training: steps of networks compared with NumPy, and with PyTorch where it is installed; a classifier that learns drawn digits."""
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -135,6 +136,45 @@ def test_a_resumed_training_has_the_same_bits(service):
     check_equal(parts, losses, "losses")
     check(whole.read_bytes() == second.read_bytes(), "the states after 35 steps differ")
     check(losses[-1] < losses[0], f"the loss went from {losses[0]} to {losses[-1]}")
+
+
+def test_a_trained_model_is_an_onnx_model(service):
+    path, data, state, trained = (service.scratch(name) for name in ("mlp.onnx", "data.npz", "state.safetensors", "trained.onnx"))
+    begin = perceptron(path)
+    x, labels = examples()
+    save_npz(data, {"x": x, "labels": labels})
+    step = service.compile(path, None, "--train", "--loss", "cross-entropy", "--optimizer", "adam", "--frozen", "b1").artifact
+    train(service, step, data, 30, 0.01, "--state-out", state, "--model", path, "--model-out", trained)
+    kept = tessera.load(step, trust=False).state()
+    kept.load(state)
+    p = {name: kept[name] for name in ("w1", "w2", "b2")}
+    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(trained).graph.initializer}
+    for name, array in p.items():
+        check(np.array_equal(found[name], array), f"{name} is not the state's")
+    check(np.array_equal(found["b1"], begin["b1"].astype(np.float32)), "a frozen parameter changed")
+    scores = tessera.load(service.compile(trained).artifact, trust=False)(x=x[:BATCH])["y"]
+    expected = np.tanh(x[:BATCH] @ p["w1"].T + begin["b1"]) @ p["w2"].T + p["b2"]
+    check(np.abs(p["w1"] - begin["w1"]).max() > 1e-3, "the training changed nothing")
+    check(np.abs(scores - expected).max() < 1e-4, f"scores differ by {np.abs(scores - expected).max()}")
+    other = service.scratch("other.onnx")
+    perceptron(other, hidden=34)
+    answer = service.cli("train", step, "--data", data, "--steps", "1", "--learning-rate", "0", "--model", other, "--model-out", trained,
+                         expect=3)
+    check("initializer 'w1' is FLOAT[34,20] in the model" in answer.err, answer.err)
+
+
+def test_half_parameters_are_rounded_in_the_model(service):
+    path, data, state, trained = (service.scratch(name) for name in ("half.onnx", "data.npz", "state.safetensors", "trained.onnx"))
+    random = np.random.default_rng(3)
+    save(path, [("Cast", ["w"], "wide", {"to": F32}), ("MatMul", ["x", "wide"], "y", {})], [BATCH, 5], "y",
+         {"w": random.standard_normal((5, 3)).astype(np.float16)})
+    save_npz(data, {"x": random.standard_normal((BATCH, 5)).astype(np.float32), "labels": random.integers(0, 3, BATCH)})
+    step = service.compile(path, None, "--train", "--loss", "cross-entropy").artifact
+    train(service, step, data, 7, 0.1, "--state-out", state, "--model", path, "--model-out", trained)
+    kept = tessera.load(step, trust=False).state()
+    kept.load(state)
+    found = numpy_helper.to_array(onnx.load(trained).graph.initializer[0])
+    check(found.dtype == np.float16 and np.array_equal(found, kept["w"].astype(np.float16)), "the values are not the state's, rounded")
 
 
 def test_frozen_parameters_are_no_states(service):
