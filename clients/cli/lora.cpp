@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -56,21 +55,6 @@ absl::StatusOr<std::string> readBytes(const std::string& path, int64_t offset, i
   return content;
 }
 
-/// An IEEE half as float.
-float halfToFloat(uint16_t bits) {
-  const int exponent = bits >> 10 & 0x1f;
-  const auto fraction = static_cast<float>(bits & 0x3ff);
-  float magnitude = 0;
-  if (exponent == 0x1f) {
-    magnitude = fraction == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(fraction, -24);
-  } else {
-    magnitude = std::ldexp(fraction + 1024, exponent - 25);
-  }
-  return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-}
-
 absl::StatusOr<std::vector<float>> readFactor(const std::string& path, const std::string& module,
                                               const StoredTensor& tensor) {
   TESSERA_ASSIGN_OR_RETURN(const std::string bytes, readBytes(path, tensor.offset, tensor.bytes));
@@ -86,7 +70,7 @@ absl::StatusOr<std::vector<float>> readFactor(const std::string& path, const std
   for (size_t i = 0; i < values.size(); ++i) {
     uint16_t bits = 0;
     std::memcpy(&bits, bytes.data() + i * sizeof(bits), sizeof(bits));
-    values[i] = half ? halfToFloat(bits) : std::bit_cast<float>(uint32_t{bits} << 16);
+    values[i] = half ? static_cast<float>(std::bit_cast<_Float16>(bits)) : std::bit_cast<float>(uint32_t{bits} << 16);
   }
   return values;
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "compiler/runtime/safetensors_header.h"
 #include "compiler/runtime/tessera.h"
@@ -95,6 +96,44 @@ const char* safetensorsTypeName(int32_t dtype) {
   return "?";
 }
 
+RuntimeStatus readSafetensorsHeader(std::string_view text, uint64_t data_bytes,
+                                    std::vector<SafetensorsPlace>* tensors) {
+  std::vector<SafetensorsEntry> entries;
+  if (RuntimeStatus status = parseSafetensorsHeader(text, &entries); !status.ok()) return status;
+  // A tensor without bytes comes before the one that begins at the same place.
+  std::sort(entries.begin(), entries.end(),
+            [](const auto& a, const auto& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+  std::set<std::string_view> names;
+  std::vector<SafetensorsPlace> places;
+  uint64_t end = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    const auto fault = [&](const std::string& what) {
+      return RuntimeStatus(TESSERA_CORRUPT, "tensor '" + entry.name + "' " + what);
+    };
+    const int32_t dtype = typeOf(entry.dtype);
+    if (dtype == 0) return fault("has type " + entry.dtype);
+    if (entry.begin < end || entry.begin > entry.end)
+      return fault("has bytes that precede it or belong to another tensor");
+    if (entry.end > data_bytes) {
+      return fault("ends at byte " + std::to_string(entry.end) + " of " + std::to_string(data_bytes) +
+                   ": the file is cut off");
+    }
+    auto size = static_cast<uint64_t>(tessera_dtype_size(dtype));
+    for (const int64_t extent : entry.shape) {
+      if (__builtin_mul_overflow(size, static_cast<uint64_t>(extent), &size)) return fault("is too large");
+    }
+    if (size != entry.end - entry.begin) {
+      return fault("has " + std::to_string(entry.end - entry.begin) + " bytes, its shape takes " +
+                   std::to_string(size));
+    }
+    if (!names.insert(entry.name).second) return fault("occurs twice");
+    end = entry.end;
+    places.push_back({entry.name, dtype, entry.shape, entry.begin, size});
+  }
+  *tensors = std::move(places);
+  return {};
+}
+
 RuntimeStatus SafetensorsFile::read(const char* path, SafetensorsFile* file) {
   const OpenFile opened(path, O_RDONLY);
   struct stat info{};
@@ -122,39 +161,18 @@ RuntimeStatus SafetensorsFile::parse(std::string bytes, SafetensorsFile* file) {
     return corrupt("its header takes " + std::to_string(length) + " bytes, the file has " +
                    std::to_string(bytes.size() - kLengthBytes) + " after the length");
   }
-  std::vector<SafetensorsEntry> entries;
-  if (RuntimeStatus status =
-          parseSafetensorsHeader(std::string_view(bytes).substr(kLengthBytes, static_cast<size_t>(length)), &entries);
+  const size_t begin = kLengthBytes + static_cast<size_t>(length);
+  std::vector<SafetensorsPlace> places;
+  if (RuntimeStatus status = readSafetensorsHeader(
+          std::string_view(bytes).substr(kLengthBytes, static_cast<size_t>(length)), bytes.size() - begin, &places);
       !status.ok())
     return corrupt(status.message());
   SafetensorsFile made;
   made.bytes_ = std::move(bytes);
-  const size_t begin = kLengthBytes + static_cast<size_t>(length), room = made.bytes_.size() - begin;
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
-  uint64_t end = 0;
-  for (const SafetensorsEntry& entry : entries) {
-    const std::string name = "tensor '" + entry.name + "' ";
-    const int32_t dtype = typeOf(entry.dtype);
-    if (dtype == 0) return corrupt(name + "has type " + entry.dtype);
-    if (entry.begin < end || entry.begin > entry.end)
-      return corrupt(name + "has bytes that precede it or belong to another tensor");
-    if (entry.end > room) {
-      return corrupt(name + "ends at byte " + std::to_string(entry.end) + " of " + std::to_string(room) +
-                     ": the file is cut off");
-    }
-    auto size = static_cast<uint64_t>(tessera_dtype_size(dtype));
-    for (const int64_t extent : entry.shape) {
-      if (__builtin_mul_overflow(size, static_cast<uint64_t>(extent), &size)) return corrupt(name + "is too large");
-    }
-    if (size != entry.end - entry.begin) {
-      return corrupt(name + "has " + std::to_string(entry.end - entry.begin) + " bytes, its shape takes " +
-                     std::to_string(size));
-    }
-    if (made.find(entry.name) != nullptr) return corrupt(name + "occurs twice");
-    end = entry.end;
-    made.tensors_.push_back({entry.name, dtype, entry.shape,
-                             reinterpret_cast<const uint8_t*>(made.bytes_.data()) + begin + entry.begin,
-                             static_cast<size_t>(size)});
+  for (SafetensorsPlace& place : places) {
+    made.tensors_.push_back({std::move(place.name), place.dtype, std::move(place.shape),
+                             reinterpret_cast<const uint8_t*>(made.bytes_.data()) + begin + place.begin,
+                             static_cast<size_t>(place.size_bytes)});
   }
   // A moved string keeps its bytes where they are: it is longer than the small-string buffer or has no tensors' bytes.
   *file = std::move(made);

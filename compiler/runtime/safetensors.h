@@ -15,9 +15,21 @@ namespace tessera::compiler {
 /// Name of an element type in a safetensors header ("F32"); "?" for an unknown one.
 const char* safetensorsTypeName(int32_t dtype);
 
+/// A tensor of a safetensors file: its bytes are those from `begin`, counted from the end of the header.
+struct SafetensorsPlace {
+  std::string name;
+  int32_t dtype = 0;  ///< tessera_dtype
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, size_bytes = 0;
+};
+
+/// Reads the JSON of a header whose file has `data_bytes` after it; the tensors are in the order of their bytes. The
+/// text is untrusted: each tensor's bytes lie within the file, do not overlap others, and are as many as its shape
+/// says. Fails with CORRUPT, naming the tensor or the position.
+RuntimeStatus readSafetensorsHeader(std::string_view text, uint64_t data_bytes, std::vector<SafetensorsPlace>* tensors);
+
 /// A safetensors file (https://github.com/huggingface/safetensors) in memory: u64 length of the header, the header as
-/// JSON, then the bytes of the tensors. The file is untrusted: each tensor's bytes lie within it, do not overlap
-/// others, and are as many as its shape says.
+/// JSON, then the bytes of the tensors. The file is untrusted, and checked by readSafetensorsHeader().
 class SafetensorsFile {
  public:
   struct Tensor {

@@ -61,6 +61,17 @@ TEST(Safetensors, SkipsMetadataAndReadsEscapes) {
   EXPECT_EQ(file.tensors()[0].name, "a\n\xC3\xA9");
 }
 
+TEST(Safetensors, ATensorWithoutBytesMayBeginWhereAnotherDoes) {
+  // In the header's order the empty tensor is the last one.
+  SafetensorsFile file;
+  const std::string header =
+      R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
+  EXPECT_EQ(errorOf(fileOf(header, "xy")), "");
+  ASSERT_TRUE(SafetensorsFile::parse(fileOf(header, "xy"), &file).ok());
+  EXPECT_EQ(file.find("a")->size_bytes, 2U);
+  EXPECT_EQ(file.find("b")->size_bytes, 0U);
+}
+
 TEST(Safetensors, RefusesOtherFiles) {
   const std::string good = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   EXPECT_EQ(errorOf(fileOf(good, "12345678")), "");

@@ -11,7 +11,7 @@
 namespace tessera::server {
 namespace {
 
-/// What the number of slots of a worker depends on.
+/// The workers whose slots count: the lost ones only if no live worker accepts a kind.
 struct KnownWorkers {
   std::vector<v1::Worker> live, lost;
 };

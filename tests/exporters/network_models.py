@@ -6,7 +6,7 @@ import torch
 
 from exportable import ANY, BATCH, Exportable, drawn, images
 
-# Networks of timm for images of 64 x 64 and, where the second number is there, of other sizes too.
+# Networks of timm, and the sizes of the images that they are compiled for.
 TIMM = {
     "timm_resnet18": ("resnet18", 64, 96), "timm_resnest14d": ("resnest14d", 64), "timm_repvgg_a0": ("repvgg_a0", 64, 96),
     "timm_mobilenetv3_small": ("mobilenetv3_small_050", 64, 96), "timm_mobilenetv4": ("mobilenetv4_conv_small_050", 64, 96),

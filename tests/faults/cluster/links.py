@@ -18,7 +18,7 @@ PIECE = 16 << 10
 
 @dataclasses.dataclass
 class Harm:
-    """What a link does to its traffic."""
+    """The effect of a link on its traffic."""
     silent: tuple = ()      # directions in which nothing passes; new connections hang as well
     refuses: bool = False   # new connections are refused
     delay_s: float = 0      # of each piece, in each direction

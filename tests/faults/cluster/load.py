@@ -126,7 +126,7 @@ def slim(event):
 
 
 def quiet_results(client):
-    """What the work returns without faults: {key: {"artifact": id, "outputs": {name: digest}}}."""
+    """The results of the work without faults: {key: {"artifact": id, "outputs": {name: digest}}}."""
     def compiled(key):
         created = client.compile(key, f"quiet {key}")
         if created.outcome != OK:

@@ -1,4 +1,4 @@
-"""What is harmed in a run, and when: a function of the seed alone, so a seed replays."""
+"""The faults of a run and their times: a function of the seed alone, so a seed replays."""
 
 import dataclasses
 import random
